@@ -1,4 +1,4 @@
-"""Benchmarks: programs that measure streamgp, what they found, and the pages that show it.
+"""Benchmarks: programs that measure streamgp, their results, and the pages that show them.
 
 Each runs by one command from the repository's root, as ``python -m benchmarks.speed.engine``; ``--help`` says what it
 takes. Its docstring says what it measures and where that goes.

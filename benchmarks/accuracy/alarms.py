@@ -1,4 +1,4 @@
-"""What alarms keep of their word: false alarms, delays beside river's detectors, discoveries among many streams.
+"""Alarms measured: false alarms, delays beside river's detectors, discoveries among many streams.
 
 ``OMP_NUM_THREADS=1 python -m benchmarks.accuracy.alarms [--data DIR]`` writes ``results/alarms.json`` after every
 part and goes on where it stopped; ``python -m benchmarks.pages.alarms`` renders docs/research/alarms.md.
@@ -35,9 +35,11 @@ from streamgp.evaluation import Alarms, RegressionScores, e_bh
 
 RESULTS = RESULTS_DIR / "alarms.json"
 ROWS = 1_000_000
-RATES = (1e-3, 1e-4, 1.0, 0.1)  # in 1,000 rows
+# Rates of false alarms in 1,000 rows.
+RATES = (1e-3, 1e-4, 1.0, 0.1)
 SIGNAL = 3.0  # standard deviation of what is predicted, in those of the errors
-EQUAL_RATE, NULL_ROWS = 10.0, 100_000  # at which detectors are compared, and on so many rows
+# Detectors are compared at this rate, and on so many rows.
+EQUAL_RATE, NULL_ROWS = 10.0, 100_000
 BEFORE, AFTER, REPETITIONS = 1_000, 3_000, 20
 SLOW = {"KSWIN": 800}  # begins at this row, in half of the repetitions
 STREAMS, CHANGED, LENGTH = 1_000, 50, 500

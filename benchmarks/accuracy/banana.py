@@ -1,4 +1,4 @@
-"""How far the walks of `streamgp reproduce doebe-banana` move, and what the box of an HSGP has to do with it.
+"""The random walks of `streamgp reproduce doebe-banana` with several variances, and with two boxes of an HSGP.
 
 Waxman and Djuric (2024, App. A) find moving experts ahead on Banana from left to right. ``python -m
 benchmarks.accuracy.banana --data DIR`` runs the optima of their families there with other variances q of the walk,

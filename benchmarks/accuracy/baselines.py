@@ -1,4 +1,4 @@
-"""What a user would run instead of streamgp, on the same rows and by the same rules.
+"""Other libraries' models on the same rows and by the same rules as streamgp.
 
 ``OMP_NUM_THREADS=1 python -m benchmarks.accuracy.baselines --data DIR`` writes ``results/baselines.json`` after every
 run; started again, it goes on where it stopped. It needs `river` besides what streamgp itself needs.

@@ -1,4 +1,4 @@
-"""Choosing the default model: what each of its parts is worth, in accuracy and in time.
+"""The choice of the default model: the gain of each of its parts, in accuracy and in time.
 
 ``python -m benchmarks.accuracy.default --data DIR`` runs a wide ensemble, the default's parts and more, over each
 data set and seed, and replays on the experts' predictions what subsets of them would have made of the stream. A

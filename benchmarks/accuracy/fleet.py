@@ -25,8 +25,10 @@ from streamgp import StreamingGPFleet
 RESULTS = RESULTS_DIR / "fleet_accuracy.json"
 SEASONS = {"aus_weather": 365, "sp500_volume": 5}  # rows: a year of days, a week of trading days
 FIRST = 50  # rows of a key that are not scored
-DISCOUNT = 0.98  # of the squared errors
-NEW_KEYS = 10  # that come when the others have been learnt
+# The discount of the squared errors.
+DISCOUNT = 0.98
+# So many keys come when the others have been learnt.
+NEW_KEYS = 10
 
 Column = Float[np.ndarray, " n"]
 Guess = Callable[[Column, Float[np.ndarray, "n d"]], Column]  # means of one key's rows, each from the rows before
@@ -56,7 +58,8 @@ def river_linear(y: Column, X: Float[np.ndarray, "n d"]) -> Column:
     """Predict by river's Bayesian linear regression on the inputs and three lags, all scaled by river's scaler."""
     from river import linear_model, preprocessing
 
-    center, scale = y[:FIRST].mean(), y[:FIRST].std() or 1.0  # of rows that are not scored
+    # These rows are not scored.
+    center, scale = y[:FIRST].mean(), y[:FIRST].std() or 1.0
     z = (y - center) / scale
     scaler, model = preprocessing.StandardScaler(), linear_model.BayesianLinearRegression()
     mean, past = np.empty(len(y)), [0.0, 0.0, 0.0]
@@ -150,7 +153,8 @@ def new_keys(rows: pl.DataFrame) -> dict[str, float]:
     )
     result = {}
     for label, frame in (("fleet", together), ("alone", alone)):
-        frame = frame.filter(pl.int_range(pl.len()).over("key") > 0)  # of a first row nobody knows where it lies
+        # The first row of a key is left out: no model knows its level.
+        frame = frame.filter(pl.int_range(pl.len()).over("key") > 0)
         result[f"{label}_mse"] = float(((frame["y"] - frame["mean"]) ** 2).to_numpy().mean())
         result[f"{label}_log_density"] = float(frame["log_density"].to_numpy().mean())
         result[f"{label}_crps"] = float(frame["crps"].to_numpy().mean())

@@ -29,7 +29,8 @@ RESULTS = RESULTS_DIR / "fleet_autoets.json"
 SEASONS = {"aus_weather": 1, "sp500_volume": 5}  # rows; a year of days is more than AutoETS takes (24)
 WINDOW = 200  # rows
 SIZES = (1_000, 10_000)  # keys
-TICKS = 24  # so that every key has one fit
+# With so many ticks every key has one fit.
+TICKS = 24
 SAMPLED = 10  # keys of which AutoETS is timed
 
 

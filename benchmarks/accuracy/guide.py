@@ -1,4 +1,4 @@
-"""What forgetting and switching do: every pace of forgetting, every delta, and a collapse, on the same experts.
+"""The effect of forgetting and of switching: many paces of forgetting, many deltas, and a collapse.
 
 ``python -m benchmarks.accuracy.guide --data DIR`` runs linear, Hilbert-space and Fourier experts of constant noise at
 many paces of forgetting once over each data set and seed, and replays subsets of them. It writes

@@ -1,4 +1,4 @@
-"""Importance on streams whose shares of the variance are known: the truth beside what is told.
+"""Importance on streams whose shares of the variance are known: the true shares beside the reported ones.
 
 ``python -m benchmarks.accuracy.influence`` writes ``results/influence.json`` and prints the table of
 docs/research/robustness.md. The truth is that of the law that streams are drawn from: what independent inputs put
@@ -27,33 +27,33 @@ Stream = tuple[np.ndarray, np.ndarray, Any]
 
 
 def independent(rng: np.random.Generator) -> Stream:
-    """Three inputs."""
+    """Generate three independent inputs."""
     X = rng.normal(size=(ROWS, 3))
     return X, X @ SLOPES + NOISE * rng.normal(size=ROWS), np.square(SLOPES) / 14.0
 
 
 def noisy(rng: np.random.Generator) -> Stream:
-    """As much noise as all inputs together."""
+    """Generate noise with as much variance as all inputs together."""
     X, y, shares = independent(rng)
     return X, y + np.sqrt(14.0) * rng.normal(size=ROWS), shares / 2.0
 
 
 def copies(rng: np.random.Generator) -> Stream:
-    """The third input is a copy of the first."""
+    """Generate three inputs, the third a copy of the first."""
     X = rng.normal(size=(ROWS, 3))
     X[:, 2] = X[:, 0]
     return X, X @ [2.0, 1.0, 0.0] + NOISE * rng.normal(size=ROWS), [0.4, 0.2, 0.4]
 
 
 def near_copies(rng: np.random.Generator) -> Stream:
-    """The third input is the first and a thousandth of noise."""
+    """Generate three inputs, the third the first with a thousandth of noise."""
     X = rng.normal(size=(ROWS, 3))
     X[:, 2] = X[:, 0] + 1e-3 * X[:, 2]
     return X, X @ [2.0, 1.0, 0.0] + NOISE * rng.normal(size=ROWS), [0.4, 0.2, 0.4]
 
 
 def correlated(rng: np.random.Generator) -> Stream:
-    """Two inputs with a correlation of .8."""
+    """Generate two inputs with a correlation of 0.8."""
     X, rho = rng.normal(size=(ROWS, 2)), 0.8
     X[:, 1] = rho * X[:, 0] + np.sqrt(1.0 - rho**2) * X[:, 1]
     one = (4.0 * (1.0 - rho**2 / 2.0) + 2.0 * rho + rho**2 / 2.0) / (5.0 + 4.0 * rho)
@@ -61,38 +61,38 @@ def correlated(rng: np.random.Generator) -> Stream:
 
 
 def standing_still(rng: np.random.Generator) -> Stream:
-    """The first of two inputs stands still in the last 64 rows."""
+    """Generate two inputs, the first constant in the last 64 rows."""
     X = rng.normal(size=(ROWS, 2)) * [np.sqrt(24.0), 1.0]
     X[-64:, 0] = X[-65, 0]
     return X, X.sum(axis=1) + NOISE * rng.normal(size=ROWS), [0.96, 0.04]
 
 
 def growing_inputs(rng: np.random.Generator) -> Stream:
-    """Inputs, and with them the target, spread twenty times as far in the end."""
+    """Generate inputs, and with them a target, whose spread grows twentyfold."""
     X = rng.normal(size=(ROWS, 2)) * np.linspace(1.0, 20.0, ROWS)[:, None]
     return X, X @ [3.0, 1.0] + NOISE * rng.normal(size=ROWS), [0.9, 0.1]
 
 
 def growing_slopes(rng: np.random.Generator) -> Stream:
-    """The relation gets twenty times as steep."""
+    """Generate a target whose slopes grow twentyfold."""
     X = rng.normal(size=(ROWS, 2))
     return X, np.linspace(1.0, 20.0, ROWS) * (X @ [3.0, 1.0]), [0.9, 0.1]
 
 
 def drifting_level(rng: np.random.Generator) -> Stream:
-    """The level is a random walk, which no input knows."""
+    """Generate a target whose level is a random walk, independent of the inputs."""
     X, level = rng.normal(size=(ROWS, 2)), np.cumsum(0.2 * rng.normal(size=ROWS))
     return X, X.sum(axis=1) + level, np.ones(2) / (2.0 + level.var())
 
 
 def interaction(rng: np.random.Generator) -> Stream:
-    """The product of two inputs of three."""
+    """Generate a target that is the product of two of three inputs."""
     X = rng.normal(size=(ROWS, 3))
     return X, X[:, 0] * X[:, 1] + NOISE * rng.normal(size=ROWS), [0.5, 0.5, 0.0]
 
 
 def curves(rng: np.random.Generator) -> Stream:
-    """A sine of one input and the square of another."""
+    """Generate a target that is a sine of one input and the square of another."""
     X = rng.normal(size=(ROWS, 3))
     f = np.sqrt(2.0) * np.sin(2.0 * X[:, 0]) + np.square(X[:, 1]) / np.sqrt(2.0)
     return X, f + NOISE * rng.normal(size=ROWS), [0.5, 0.5, 0.0]

@@ -1,4 +1,4 @@
-"""What lagged targets bring to a model on streams that depend on their own past, beside persistence.
+"""The effect of lagged targets on streams that depend on their own past, beside persistence.
 
 ``python -m benchmarks.accuracy.lags --data DIR`` prints the table of ``docs/reference/models.md``.
 """

@@ -1,4 +1,4 @@
-"""What labels that come late cost, and what learning them in the place of their rows gains.
+"""The cost of labels that come late, and the gain of learning them in the place of their rows.
 
 ``OMP_NUM_THREADS=1 python -m benchmarks.accuracy.late --data DIR`` runs each case in a process of its own; it writes
 ``results/late.json`` after every run, goes on where it stopped, and prints the table of docs/research/late.md.
@@ -49,7 +49,8 @@ CASES = (
 )
 STEADY = 24
 CHOSEN_ON = ("air_quality", "sml2010_stream", "appliances_energy")  # the weights of late rows; SETS came afterwards
-WARMUP, AFTER = 500, 300  # and rows with which the end states are compared
+# The end states are compared on so many rows after the stream.
+WARMUP, AFTER = 500, 300
 SCORED_FROM = 1_500  # all have fitted their model by then
 
 

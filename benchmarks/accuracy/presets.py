@@ -1,4 +1,4 @@
-"""The presets for numbers beside what others make of the same rows: accuracy against time.
+"""The presets for numbers beside other libraries' models on the same rows: accuracy against time.
 
 ``OMP_NUM_THREADS=1 python -m benchmarks.accuracy.presets --data DIR`` writes ``results/presets.json`` after every run
 (started again, it goes on where it stopped), of which `benchmarks.pages.presets` makes the tables and the picture of
@@ -49,7 +49,8 @@ BASELINES = {
     "the last target": "persistence",
 }
 WARMUP = 1_000
-COMPILED_ROWS = 2_048  # that a copy learns first, so that nothing is left to compile
+# A copy learns so many rows first, so that nothing is left to compile.
+COMPILED_ROWS = 2_048
 
 
 def main(

@@ -1,4 +1,4 @@
-"""What renewal is worth: on whole files, and where the inputs move to a region that the warm-up never saw.
+"""The gain of renewal: on whole files, and where the inputs move to a region that the warm-up never saw.
 
 ``OMP_NUM_THREADS=1 python -m benchmarks.accuracy.renewal --data DIR`` runs the default with and without renewal, each
 in a process of its own; it writes ``results/renewal.json`` after every run, goes on where it stopped, and prints
@@ -27,7 +27,8 @@ from benchmarks.common.paths import RESULTS_DIR
 from streamgp import StreamingGPRegressor, evaluate
 
 RESULTS = RESULTS_DIR / "renewal.json"
-WHOLE: dict[str, Any] = {  # with their lags
+# The data sets, with their lags.
+WHOLE: dict[str, Any] = {
     "kin40k": None,
     "cadata": None,
     "beijing_pm25": [1],

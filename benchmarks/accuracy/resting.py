@@ -1,4 +1,4 @@
-"""What resting filters cost in accuracy, and how much work they save: the default with and without, on real streams.
+"""The cost in accuracy and the saved work of resting filters, on real streams with the default model.
 
 ``python -m benchmarks.accuracy.resting --data DIR --out benchmarks/results/resting.json``
 

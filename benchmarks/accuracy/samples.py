@@ -1,4 +1,4 @@
-"""What samples of the hyperparameters bring to an ensemble of optima.
+"""The gain of samples of the hyperparameters over an ensemble of optima.
 
 ``python -m benchmarks.accuracy.samples --data DIR`` runs DOEBE with Fourier and Hilbert bases of 100 features and 1,
 5 and 10 experts for each optimum, on the same frequencies; it keeps the scores in ``results/samples.json`` (started

@@ -1,4 +1,4 @@
-"""What the correlation of the errors of several targets is worth: known targets sharpen the missing ones.
+"""The gain of the correlation between the errors of several targets: known targets sharpen missing ones.
 
 ``OMP_NUM_THREADS=1 python -m benchmarks.accuracy.several_targets --data DIR`` runs each case in this process; it
 writes ``results/several_targets.json`` after every run, and goes on where it stopped. ``python -m

@@ -1,4 +1,4 @@
-"""Which weight rule: every rule that a name chooses, on the same experts' predictions of the same streams.
+"""A comparison of all weight rules on the same experts' predictions of the same streams.
 
 ``python -m benchmarks.accuracy.stacking --data DIR`` runs the experts of a preset once over each data set and seed,
 and replays all rules on the log densities that they gave to the targets: experts never see the weights. ``--experts``

@@ -1,4 +1,4 @@
-"""What a scale of the target's own is worth: with ``target_transform`` and without, on targets with heavy tails.
+"""The gain of ``target_transform`` on targets with heavy tails.
 
 ``python -m benchmarks.accuracy.target_scale --data DIR`` runs the model `fast` on made-up streams, and on the tables
 of DIR if it is given; it writes ``results/target_scale.json`` and prints the table of docs/how-to/messy-data.md.
@@ -30,20 +30,20 @@ Stream = tuple[np.ndarray, np.ndarray]
 
 
 def jobs(rng: np.random.Generator) -> Stream:
-    """Durations in proportion to a size, by four kinds of work, with lognormal noise."""
+    """Generate durations proportional to a size, for four kinds of work, with lognormal noise."""
     size, kind = rng.lognormal(0.0, 1.2, ROWS), rng.integers(0, 4, ROWS)
     X = np.column_stack([size, kind == 1, kind == 2, rng.normal(size=ROWS)]).astype(float)
     return X, 5.0 * size * np.array([1.0, 2.0, 5.0, 0.5])[kind] * rng.lognormal(0.0, 1.0, ROWS)
 
 
 def durations(rng: np.random.Generator) -> Stream:
-    """Durations whose logarithm has a standard deviation of 2.5 for noise."""
+    """Generate durations whose logarithm has noise with standard deviation 2.5."""
     X = rng.normal(size=(ROWS, 4))
     return X, np.exp(1.0 + 0.8 * X[:, 0] - 0.5 * X[:, 1] * (X[:, 2] > 0.0) + 2.5 * rng.normal(size=ROWS))
 
 
 def pareto(rng: np.random.Generator) -> Stream:
-    """Sizes with a Pareto tail of index 1.5, which have no variance."""
+    """Generate sizes with a Pareto tail of index 1.5, which has no variance."""
     X = rng.normal(size=(ROWS, 5))
     return X, np.exp(1.0 + X[:, 0] + np.sin(2.0 * X[:, 1])) * (1.0 + rng.pareto(1.5, ROWS))
 

@@ -1,4 +1,4 @@
-"""How long the warm-up should be: the default model after shorter and longer ones, scored on the same later rows.
+"""A comparison of warm-up lengths: the default model, scored on the same later rows.
 
 ``python -m benchmarks.accuracy.warmup --data DIR`` writes ``results/warmup.json`` after every run and goes on where
 it stopped; ``python -m benchmarks.pages.default`` renders the table.

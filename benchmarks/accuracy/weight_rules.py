@@ -1,4 +1,4 @@
-"""Why the default's switching rates are what they are: one run of the experts, many rules on their likelihoods.
+"""The choice of the default's switching rates: one run of the experts, many rules on their likelihoods.
 
 ``python -m benchmarks.accuracy.weight_rules --data DIR`` fits the default's experts once for every data set, lets
 them learn the stream, keeps the density that each gave to every target, and replays rates of E-DOEBE and of its

@@ -1,1 +1,1 @@
-"""What several benchmarks use; nothing here is a program."""
+"""Modules that several benchmarks use; none is a program."""

@@ -8,7 +8,8 @@ from jaxtyping import Float
 
 REFIT = 24  # rows
 LEVELS = (80, 95)
-HALF_WIDTHS = (1.2815515655446004, 1.959963984540054)  # of these bands of a Gaussian, in standard deviations
+# The half widths of these bands for a Gaussian, in standard deviations.
+HALF_WIDTHS = (1.2815515655446004, 1.959963984540054)
 
 
 def gaussian_of(bands: dict[str, Any]) -> tuple[Float[np.ndarray, " h"], Float[np.ndarray, " h"]]:

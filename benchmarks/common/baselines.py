@@ -96,7 +96,8 @@ def bayesianbandits_linear(X: Rows, y: Column, seed: int, warmed: Warmed = nothi
         row = X[i : i + 1]
         mean[i] = model.predict(row)[0]
         scale = model.b_ / model.a_ + row[0] @ model.shape_.solve(row[0])
-        var[i] = scale * model.a_ / (model.a_ - 1.0)  # of Student's t with 2a degrees of freedom
+        # The variance of Student's t with 2a degrees of freedom.
+        var[i] = scale * model.a_ / (model.a_ - 1.0)
         model.partial_fit(row, y[i : i + 1])
     return mean, var
 

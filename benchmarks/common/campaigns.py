@@ -1,4 +1,4 @@
-"""What the command lines of long campaigns share: how much of it, for how long, from which seed, and where to."""
+"""The command line of long campaigns: their number of cases, time, seed and output."""
 
 import argparse
 import json

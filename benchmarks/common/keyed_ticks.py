@@ -1,4 +1,4 @@
-"""Rows of many keys, one of each a tick, for what measures the speed of fleets."""
+"""Rows of many keys, one row of each key a tick, for programs that time fleets."""
 
 import numpy as np
 import polars as pl

@@ -1,4 +1,4 @@
-"""What the figures were measured on: processor, caches, matrix library and versions; no names of hosts or paths."""
+"""A description of the machine: processor, caches, matrix library and versions; no names of hosts or paths."""
 
 import os
 import platform

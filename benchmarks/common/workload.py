@@ -1,4 +1,4 @@
-"""Rows and experts to time: how long they take does not depend on what they say."""
+"""Rows and experts for timing; their values do not affect the time."""
 
 from typing import Any
 
@@ -11,7 +11,8 @@ from streamgp.filters.dynamics import random_walk, static
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import Ensemble
 
-LEVELS = (0.0, 1e-4, 1e-3)  # of forgetting
+# The levels of forgetting.
+LEVELS = (0.0, 1e-4, 1e-3)
 PRIOR_VAR, NOISE_VAR = 1.0, 0.1
 PIECE = 1024  # rows that the estimators hand over at a time
 

@@ -130,7 +130,7 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
     "core": (
         "Functional core",
         "The predictive distribution, the contract of a model, files and generated streams. "
-        "[How to add a model](../../../CONTRIBUTING.md#add-a-family-of-models).",
+        "[How to add a model](../../contributing/family.md).",
         (),
         ("streamgp.core", "streamgp.conformance", "streamgp.table", "streamgp.numerics.checkpoint"),
     ),

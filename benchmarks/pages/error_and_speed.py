@@ -88,7 +88,8 @@ def draw(summary: dict[str, Any], path: Path) -> None:
         ax.spines[["top", "right"]].set_visible(False)
         ax.tick_params(labelsize=8)
         ax.margins(x=0.18, y=0.12)
-    figure.draw_without_rendering()  # from here on nothing moves
+    # The layout is final after this call.
+    figure.draw_without_rendering()
     figure.set_layout_engine("none")
     for ax, models in zip(figure.axes, summary.values(), strict=True):
         label(ax, models)

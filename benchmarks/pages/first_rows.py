@@ -1,4 +1,4 @@
-"""How long the first rows take, in a table: ``python -m benchmarks.pages.first_rows``."""
+"""The table of the time of the first rows: ``python -m benchmarks.pages.first_rows``."""
 
 import json
 from pathlib import Path

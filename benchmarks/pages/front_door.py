@@ -1,4 +1,4 @@
-"""What a row costs through the estimator, before and now, in tables: ``python -m benchmarks.pages.front_door``."""
+"""Tables of the cost of a row through the estimator: ``python -m benchmarks.pages.front_door``."""
 
 import json
 from collections.abc import Callable, Iterator

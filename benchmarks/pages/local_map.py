@@ -1,4 +1,4 @@
-"""Where local models are on a map that is sailed over: ``python -m benchmarks.pages.local_map DATA`` draws it.
+"""A map of local models on a sea floor: ``python -m benchmarks.pages.local_map DATA`` draws it.
 
 DATA is the directory with bathymetry_celt.parquet. Writes docs/images/local.png: heights, the model that predicts
 each held-out place, and how far several models and one are off there: a seed of `streamgp reproduce wgpr-tables`.
@@ -21,7 +21,8 @@ from streamgp.research.sparse.combining import combine_nearest
 from streamgp_papers.local import Split, learn, make_model, read_tracks
 
 PICTURE = IMAGES / "local.png"
-SEED = 3  # of five, that in which wgpr has its median error
+# The seed, of five, with the median error of wgpr.
+SEED = 3
 
 
 def errors(rows: Split, method: str) -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,4 @@
-"""What several targets are worth, in tables: ``python -m benchmarks.pages.several_targets``."""
+"""Tables on several targets: ``python -m benchmarks.pages.several_targets``."""
 
 import json
 from pathlib import Path

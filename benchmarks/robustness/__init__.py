@@ -1,4 +1,4 @@
-"""Campaigns: what happens where input, hardware or the operating system misbehaves, or where a stream never ends.
+"""Campaigns against bad input, faults of hardware or of the operating system, and very long streams.
 
 They are apart from ``accuracy`` since most of them pass or fail rather than score: runs that are killed, files and
 calls that are generated, processes that must agree bit for bit, soaks. Small versions of them are tests in the suite.

@@ -1,4 +1,4 @@
-"""Corrupted streams: what glitches, faults of sensors and disorder cost the rows that are clean.
+"""Corrupted streams: the loss of accuracy on clean rows by glitches, faults of sensors and disorder.
 
 ``python -m benchmarks.robustness.corrupted --data DIR`` spoils streams after (or in) the warm-up and runs the default
 model over them, with and without ``robust``, and what others offer: river's adaptive random forest and Bayesian

@@ -57,7 +57,8 @@ KINDS = {
     ),
 }
 COMMON = ("--model", "linear", "--warmup", "60", "--chunk", "16")
-LIVES = 200  # of one run, in which it must come to its end
+# A run must come to its end within so many starts.
+LIVES = 200
 FLAWED = (5, 61, 200, 201, 398)  # rows of which one cell is missing, in the kind that skips such rows
 
 
@@ -100,7 +101,8 @@ class Campaign:
         self.random = random.Random(seed)
         self.kills = self.runs = 0
         self.failures: list[str] = []
-        self.at: Counter[str] = Counter()  # where runs were when they were killed
+        # The places where runs were killed.
+        self.at: Counter[str] = Counter()
         self.whole: dict[str, tuple[Path, float]] = {}
         self.processes = multiprocessing.get_context("forkserver")
         self.processes.set_forkserver_preload(["streamgp.app.cli", "streamgp.app.run_stream", "streamgp.app.report"])

@@ -1,4 +1,4 @@
-"""Whether the numbers are the same in every process: under load, and whatever threads BLAS may have.
+"""A check that every process gives the same numbers: under load, and with any number of BLAS threads.
 
     python -m benchmarks.robustness.same_numbers --processes 20 --out benchmarks/results/same_numbers.json
 

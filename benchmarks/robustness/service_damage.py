@@ -103,7 +103,8 @@ class Whole:
     def __init__(self, folder: Path) -> None:
         checkpointing.SECONDS, history.PART = 1e9, PART
         self.rows = rows()
-        self.known: dict[int, list[float]] = {}  # by position, after whole rows
+        # The predictions by position, after whole rows.
+        self.known: dict[int, list[float]] = {}
         self.done: dict[int, int] = {}  # rows learnt by then
         directory = folder / "power"
         directory.mkdir(parents=True)

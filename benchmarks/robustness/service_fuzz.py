@@ -184,7 +184,8 @@ class Fuzzed:
             make_app(self.streams), base_url="http://127.0.0.1", raise_server_exceptions=False, follow_redirects=False
         )
         self.answers: Counter[str] = Counter()
-        self.failures: dict[str, str] = {}  # by what they have in common
+        # The failures by their common cause.
+        self.failures: dict[str, str] = {}
 
     def __enter__(self) -> "Fuzzed":
         self.http.__enter__()

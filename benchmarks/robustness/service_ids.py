@@ -35,8 +35,10 @@ class Ids(RuleBasedStateMachine):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp())
         self.directory = self.folder / "0"
-        self.rows: dict[str, dict[str, Any]] = {}  # of each id, what was sent but for the label
-        self.waiting: dict[str, dict[str, Any]] = {}  # of each id, what was predicted
+        # For each id, the values that were sent, without the label.
+        self.rows: dict[str, dict[str, Any]] = {}
+        # For each id, the prediction.
+        self.waiting: dict[str, dict[str, Any]] = {}
         self.labels: dict[str, Any] = {}
         self.count = self.learned = self.made = 0
         self.kept: tuple[int, dict[str, Any]] | None = None  # the last checkpoint, and what was known then

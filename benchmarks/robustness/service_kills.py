@@ -28,7 +28,8 @@ from benchmarks.robustness.service_disks import backup, full_disk
 from streamgp.client import Client, ServiceError
 
 REQUESTS = 80
-LIVES = 100  # of one run, in which it must come to its end
+# A run must come to its end within so many starts.
+LIVES = 100
 PATIENCE = 600.0  # seconds that an answer is waited for, on a machine that may be busy
 SMALL = {
     "streamgp.service.checkpointing:SHARE": 1.0,
@@ -94,7 +95,8 @@ class Campaign:
         self.random = random.Random(seed)
         self.kills = self.runs = 0
         self.failures: list[str] = []
-        self.at: Counter[str] = Counter()  # where processes were when they were killed
+        # The places where processes were killed.
+        self.at: Counter[str] = Counter()
         self.of: Counter[str] = Counter()  # kills by kind of stream
         self.whole: dict[str, tuple[Sequence, list[dict[str, Any]], dict[str, Any], float]] = {}
 

@@ -33,9 +33,11 @@ ATTACKS = {
 }
 STREAM = {"name": "s", "target": "y", "features": ["a"], "model": "linear", "warmup": 12}
 ROW = {"rows": [{"x": {"a": 1.0}, "y": 2.0}]}
-ASKED = 40  # times
+# The number of requests.
+ASKED = 40
 WITHIN = 1.0  # seconds
-FILES = 1_024  # that the service may have open, as usual
+# The usual limit on open files.
+FILES = 1_024
 
 
 def seconds(ask: Callable[[], httpx.Response], failures: list[str]) -> dict[str, float]:

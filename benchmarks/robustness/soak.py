@@ -1,4 +1,4 @@
-"""Ten million rows: does a stream stay finite, positive definite, right and small for as long as it runs?
+"""Ten million rows: checks that a stream stays finite, positive definite, right and small.
 
     python -m benchmarks.robustness.soak --out benchmarks/results/soak.json
 

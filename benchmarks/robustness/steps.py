@@ -1,4 +1,4 @@
-"""Sudden changes that a model follows at once: are they named, within ten rows, and how often for nothing?
+"""Sudden changes that a model follows at once: alarms within ten rows, and the rate of false alarms.
 
 ``python -m benchmarks.robustness.steps`` writes ``results/steps.json`` after every stream, goes on where it
 stopped, and prints the table of docs/research/alarms.md. A stream is warmed up and learnt up to its change once, then

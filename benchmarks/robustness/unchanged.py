@@ -1,4 +1,4 @@
-"""Whether a change of the code leaves every number as it was: write them before it, compare them after it.
+"""A check that a change of the code leaves every number as it was: write before it, compare after it.
 
     python -m benchmarks.robustness.unchanged write before.npz
     python -m benchmarks.robustness.unchanged against before.npz

@@ -1,1 +1,1 @@
-"""How long things take, and how much memory: medians over runs in turn, each beside what it is compared with."""
+"""Programs that measure time and memory: medians over runs in turn, each beside what it is compared with."""

@@ -1,4 +1,4 @@
-"""Time-varying optimisation: how long a step takes, on one core.
+"""The time of a step of time-varying optimisation, on one core.
 
 ``python -m benchmarks.speed.bandits`` writes ``results/bandits.json``; ``python -m benchmarks.pages.bandits`` renders
 the tables of docs/research/bandits.md.

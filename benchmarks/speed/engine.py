@@ -1,4 +1,4 @@
-"""How fast the filters are, and what limits them: ratios and shares, each taken within one process.
+"""The speed of the filters and its limits: ratios and shares, each taken within one process.
 
 ``python -m benchmarks.speed.engine`` measures every part below, prints tables, and writes the figures with the
 machine's description to ``results/engine.json``; it takes some ten minutes. ``python -m benchmarks.pages.engine``

@@ -1,4 +1,4 @@
-"""A whole ensemble against the approach of the public research code: each expert its own scan, compiled one by one.
+"""A whole ensemble against the approach of the public research code: one compiled scan for each expert.
 
 ``python -m benchmarks.speed.ensembles`` prints its figures as JSON.
 """
@@ -60,7 +60,8 @@ def whole_ensemble(runs: int = RUNS) -> dict[str, Any]:
 
     ours = partial(stream, model, X, y)
     least = jax.config.jax_persistent_cache_min_compile_time_secs
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)  # as the command has it
+    # The command uses the same setting.
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     with tempfile.TemporaryDirectory() as cache:
         seconds = in_turn(
             {

@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from gpytorch import settings
 
-ROWS = 10  # of one run: the model grows by them, and each run begins with the same points again
+# The model grows by so many rows in one run. Each run begins again with the same points.
+ROWS = 10
 # By its defaults GPyTorch takes a root of rank 100 above 800 points, which is fast and not exact.
 MODELS = {
     "500 points": (500, 800),

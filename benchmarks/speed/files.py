@@ -1,4 +1,4 @@
-"""What reading and writing cost a run of the default model, and how much memory a large file takes.
+"""The cost of reading and writing in a run of the default model, and the memory that a large file takes.
 
 ``python -m benchmarks.speed.files`` prints, as JSON: the shares of reading and writing in the wall time of `streamgp
 run` with ``--out``, and the memory of a process that reads some 500 MB.
@@ -101,7 +101,8 @@ def _timed_run(path: Path, out: Path) -> dict[str, float]:
     options = RunSettings(str(path), ["y"], make_spec("e-doebe"), out=out, overwrite=True)
     start = time.perf_counter()
     with (
-        redirect_stderr(io.StringIO()),  # the progress bar
+        # The progress bar is not shown.
+        redirect_stderr(io.StringIO()),
         watch.watch("reading", app_run, "_warmup_for", "_open"),
         watch.watch("reading", RowReader, "__next__"),
         watch.watch("writing", RunDirectory, "start", "add", "flush", "finish"),

@@ -1,4 +1,4 @@
-"""How long the first rows take: with nothing compiled, and in the next process, which finds what this one compiled.
+"""The time of the first rows: with nothing compiled, and in the next process, which uses what was compiled.
 
 ``python -m benchmarks.speed.first_rows`` writes ``results/first_rows.json``. Every run is a process of its own: the
 import of an estimator, and one `partial_fit` over the warm-up and 100 rows after it. Seconds of the processor, of all

@@ -73,7 +73,8 @@ def fleet(keys: int, awake: int, ticks: int) -> dict[str, Any]:
 
 def held_mb() -> float:
     """Return resident memory in MiB once the C library has given back what it keeps for later."""
-    with suppress(AttributeError):  # glibc's
+    # Only glibc has this function.
+    with suppress(AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
     return memory_mb()["now"]
 

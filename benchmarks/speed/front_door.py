@@ -1,4 +1,4 @@
-"""What a row costs through the estimator, at this version and at an earlier one, by turns in processes of their own.
+"""The cost of a row through the estimator, at this version and at an earlier one, in alternating processes.
 
 ``python -m benchmarks.speed.front_door [--before FOLDER]`` writes ``results/front_door.json``; FOLDER is the `src` of
 another version. Every process measures the machine's own rates as well: a product of float64 matrices on all cores,
@@ -125,7 +125,8 @@ def work(model: Any) -> dict[str, float]:
     product with the covariance, into which the rows learnt are folded `PENDING` at a time, by reading and writing it;
     of a large one with one triangle.
     """
-    if not hasattr(model._learner, "state"):  # an earlier version
+    # Earlier versions have no such state.
+    if not hasattr(model._learner, "state"):
         return {}
     from streamgp.filters.engine.blockfilter import LARGE
     from streamgp.filters.engine.blocks import BLOCK

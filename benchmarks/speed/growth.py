@@ -1,4 +1,4 @@
-"""How time and memory grow with rows, features, experts, outputs and inputs.
+"""The growth of time and memory with rows, features, experts, outputs and inputs.
 
 ``python -m benchmarks.speed.growth`` prints, as JSON: (e) seconds and microseconds for a row and expert; resident
 memory along a stream; (f) memory of an expert. Memory is read in processes of its own, on Linux.

@@ -18,7 +18,8 @@ from benchmarks.speed.front_door import SINGLES
 from streamgp import StreamingGPRegressor
 
 LEARNT = 600  # rows before the first that is timed
-ROWS = 1_000  # of one run
+# The number of rows of one run.
+ROWS = 1_000
 INPUTS = 20
 TWELVE = "12 experts of 100 features"
 ENSEMBLE = f"streamgp, {TWELVE}"
@@ -26,7 +27,8 @@ ENSEMBLE = f"streamgp, {TWELVE}"
 
 def latency(runs: int = RUNS) -> list[dict[str, Any]]:
     """Time (d): rounds of `ROWS` single rows each; linear models of 20 and of 100 features, and an ensemble."""
-    with jax.enable_x64(False):  # as a user's process has it
+    # A user's process has the same setting.
+    with jax.enable_x64(False):
         return [linear(F, runs) for F in (20, 100)] + [whole_ensemble(runs)]
 
 

@@ -1,4 +1,4 @@
-"""How long latent variable models take: ``python -m benchmarks.speed.latent [DATA]`` prints JSON.
+"""The time of latent variable models: ``python -m benchmarks.speed.latent [DATA]`` prints JSON.
 
 DATA is a directory with mnist_t10k.parquet, whose 10,000 images are repeated, each time with a little noise of its
 own, to 70,000 rows of 784 numbers; without it rows of that size are generated. Parts: the whole stream, with
@@ -122,7 +122,8 @@ def variational(data: str, directory: Path) -> dict[str, Any]:
 
     X, labels = load(data, directory, keep_constant=True)
     some = Images(X, labels, len(X) // 10, 0)
-    began = time.process_time()  # of the processor: these runs take so long that others come between
+    # Processor time is measured, since other programs run during these long runs.
+    began = time.process_time()
     with jax.enable_x64(True):
         ours = embed(some)
     our_seconds = time.process_time() - began

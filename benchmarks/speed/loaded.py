@@ -1,4 +1,4 @@
-"""What a busy machine costs: a warm-up and the rows after it, alone and beside a process that fills a core.
+"""The cost of a busy machine: a warm-up and the rows after it, alone and beside a process that fills a core.
 
 ``python -m benchmarks.speed.loaded`` writes ``results/loaded.json``. Every run is a process of its own, alone and
 loaded by turns. A row may cost twice as much where two programs share the cores; many times as much means that

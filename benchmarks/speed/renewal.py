@@ -1,4 +1,4 @@
-"""What renewal costs: CPU seconds of a whole evaluation, each in a process of its own, one after the other.
+"""The cost of renewal: CPU seconds of a whole evaluation, each in a process of its own, one after the other.
 
 ``OMP_NUM_THREADS=1 python -m benchmarks.speed.renewal --data DIR`` prints the seconds of every model and the ratio to
 the first; imports and compilation are included.

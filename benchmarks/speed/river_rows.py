@@ -1,4 +1,4 @@
-"""What a row costs in river's own habit: predict one, then learn one.
+"""The cost of a row in river's own loop: predict one, then learn one.
 
 Run from the repository root: ``python -m benchmarks.speed.river_rows``. The data come with river: 1,001 rows of
 TrumpApproval. Errors are of the rows after the first 100, times a row of those after 300.

@@ -32,7 +32,8 @@ from benchmarks.speed.filters import matrix_products
 PARTS = ("single", "syncing", "batches", "fleet", "memory")
 MODELS = ("fast", "linear", "default")
 INPUTS = 8
-SECONDS = 4.0  # of single rows
+# The seconds for which single rows are sent.
+SECONDS = 4.0
 WARMUP = 1_000
 BATCH, BATCHES = 1_000, {"linear": 20, "fast": 12, "default": 3}
 KEYS, FLEET_ROWS, FLEET_REQUESTS = 10_000, 5_000, 8
@@ -169,7 +170,8 @@ class Load:
         connection.post("/v1/streams", json.dumps(document).encode())
         path = f"/v1/streams/{name}"
         if "key" not in options:
-            with suppress(RuntimeError):  # to compile may take longer than an answer is waited for
+            # Compilation may take longer than the client waits.
+            with suppress(RuntimeError):
                 connection.post(f"{path}/step", body(frame(WARMUP + BATCH, 0), "Arrow"), "Arrow")
             while connection.get(path)["learned"] < WARMUP + BATCH:
                 time.sleep(0.2)

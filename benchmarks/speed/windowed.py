@@ -19,13 +19,15 @@ from gpytorch import settings
 from benchmarks.common.baselines import REFIT_EVERY, WARMUP, Column, Prediction, Rows, Warmed, nothing
 from benchmarks.speed.fantasies import ExactGP
 
-FIRST_STEPS, STEPS = 50, 10  # of Adam over the window
+# The steps of Adam over the window: at first, and later.
+FIRST_STEPS, STEPS = 50, 10
 RATE = 0.1
 # How often the exact process of so many rows takes such steps. It takes in the latest rows every 500 in any case.
 TRAINED_EVERY = {1_000: 500, 5_000: 2_000}
 INDUCING, MINIBATCH = 500, 256
 FIRST_EPOCHS, EPOCHS = 20, 5
-VARIATIONAL_RATE = 0.03  # of 0.01, 0.03 and 0.1 the best on the first 1,500 rows
+# Of 0.01, 0.03 and 0.1 this rate was best on the first 1,500 rows.
+VARIATIONAL_RATE = 0.03
 
 
 class VariationalGP(gpytorch.models.ApproximateGP):

@@ -1,4 +1,4 @@
-"""What the papers' tables add to the core."""
+"""The declaration of what the papers' tables add to the core."""
 
 from streamgp.annexes import Annex
 

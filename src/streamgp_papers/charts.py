@@ -44,12 +44,14 @@ def _curves(runs: Sequence[Mapping[str, Any]], title: str) -> Figure:
         ax.set_xscale("log")
         ax.set_xlabel("rows after the warm-up")
     left.set_yscale("log")
-    left.set_ylim(top=min(left.get_ylim()[1], 3.0))  # far worse than the mean of the targets is off the chart
+    # Errors far above those of the mean of the targets are off the chart.
+    left.set_ylim(top=min(left.get_ylim()[1], 3.0))
     left.set_ylabel("nMSE of the rows so far")
     right.set_ylabel("mean log density of the rows so far")
     # The first rows of a bad model would hide the others.
     ends = [[v for v in run["curves"][model]["pll"] if v is not None] for run in runs for model in run["curves"]]
-    if ends := [end for end in ends if end]:  # of models that were finite for a time
+    # Only models that were finite for a time have such ends.
+    if ends := [end for end in ends if end]:
         top, last = max(max(end) for end in ends), [end[-1] for end in ends]
         right.set_ylim(max(min(min(end) for end in ends), min(min(last), top - 3.0) - 0.5, top - 12.0), top + 0.2)
     return _finish(figure, left, title)

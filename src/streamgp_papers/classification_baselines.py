@@ -21,8 +21,10 @@ from streamgp.research.multikernel import LogisticLoss
 from streamgp.stream.learner import StreamLearner
 from streamgp_papers.baselines import adaraker, ssgp
 
-BATCH = 10  # rows of scikit-learn's partial_fit, all predicted before any of them is learnt
-MIN_PROBABILITY = 1e-6  # that a baseline which was certain of another label is taken to have given
+# scikit-learn's partial_fit gets so many rows, all predicted before any of them is learnt.
+BATCH = 10
+# A baseline that was certain of another label is taken to have given this probability.
+MIN_PROBABILITY = 1e-6
 
 
 class ClassificationData(NamedTuple):
@@ -47,7 +49,8 @@ class Forecast(NamedTuple):
     seconds: float
 
 
-Probability = np.ndarray  # of label 1, (n,), before each row
+# The probability of label 1 (n,), before each row.
+Probability = np.ndarray
 Forecasts = Iterator[tuple[str, Forecast]]
 
 
@@ -174,7 +177,8 @@ _GROUPS: dict[str, Callable[[ClassificationData], Forecasts]] = {
     "naive": _naive,
 }
 GROUPS = tuple(_GROUPS)
-NAMES = (  # of the models of all groups
+# The names of the models of all groups.
+NAMES = (
     DEFAULT,
     *(f"{name}, {on}" for name in _LINEAR for on in ("inputs", "best features", "mixed features")),
     FOREST,

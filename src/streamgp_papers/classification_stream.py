@@ -35,8 +35,10 @@ from streamgp_papers.data_files import load
 from streamgp_papers.mixing import Mix, Weigher, choose_points, shorten
 from streamgp_papers.stream import score
 
-MAX_DIRECTIONS = 20  # of a Hessian; with more hyperparameters, as the centres of a network, all are perturbed
-_STEP = 1e-3  # of the differences that the Hessian is made of
+# The most directions of a Hessian. With more hyperparameters, as the centres of a network, all are perturbed.
+MAX_DIRECTIONS = 20
+# The step of the differences from which the Hessian is computed.
+_STEP = 1e-3
 
 
 class ExpertProbabilities(NamedTuple):

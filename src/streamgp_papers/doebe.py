@@ -10,7 +10,8 @@ from streamgp_papers.verdicts import Figure
 
 PAPER = "Waxman and Djuric (2024)"
 WARMUP = 1000
-SAMPLES = 5  # experts of a start in the paper's scripts: the optimum, and four drawn around it
+# The paper's scripts have so many experts for a start: the optimum, and four drawn around it.
+SAMPLES = 5
 DELTA = 1e-2
 
 SARCOS = Use("sarcos", ("sarcos_inv_test",))

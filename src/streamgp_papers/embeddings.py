@@ -25,18 +25,24 @@ from streamgp.numerics.batching import concatenate
 from streamgp.numerics.precision import in_float64
 from streamgp_papers.data_files import load
 
-WARMUP_SHARES = {"mnist": 0.05, "mnist-t10k": 0.05}  # of the rows; of other data sets a tenth, as in the paper
-FIRST_ROWS = {"mnist-3000": 3_000}  # of the shuffled ones
-STREAMS_ONLY = ("mnist", "mnist-t10k")  # where methods that look at all rows at once would take hours
+# The warm-up's share of the rows; a tenth for other data sets, as in the paper.
+WARMUP_SHARES = {"mnist": 0.05, "mnist-t10k": 0.05}
+# The number of first rows that are taken after shuffling.
+FIRST_ROWS = {"mnist-3000": 3_000}
+# On these data sets, methods that look at all rows at once would take hours.
+STREAMS_ONLY = ("mnist", "mnist-t10k")
 VARIANTS: dict[str, dict[str, int]] = {
     "one start": {"n_starts": 1},
     "ten starts": {"n_starts": 10},
     "row by row": {"batch_size": 1},
 }
-MAX_SINGLE_ROWS = 6_000  # of streams that are learnt row by row as well
+# Streams of up to so many rows are learnt row by row as well.
+MAX_SINGLE_ROWS = 6_000
 MISSING = 0.3
-KERNEL_VARIANCES = tuple(2.0**k for k in range(-10, 11))  # of kernel PCA
-SEARCH_ROWS = 1_000  # on which the best variance is chosen, by the labels
+# The kernel variances of kernel PCA.
+KERNEL_VARIANCES = tuple(2.0**k for k in range(-10, 11))
+# The best variance is chosen on so many rows, by their labels.
+SEARCH_ROWS = 1_000
 Score = dict[str, float]
 
 

@@ -10,7 +10,8 @@ from streamgp.numerics.precision import float64
 
 Stream = tuple[np.ndarray, np.ndarray]
 
-STATIC_ROWS = 2_000  # of the constructed stream, after which its rule starts to walk
+# After so many rows, the rule of the constructed stream starts a random walk.
+STATIC_ROWS = 2_000
 
 
 def friedman(make: Callable[..., Stream], noise: float, rows: int) -> Stream:

@@ -31,7 +31,8 @@ BATCH = PRESETS["wgpr"].batch_size
 TEST_SHARE = 0.2
 EXACT_ROWS = 1_500
 HYPER_ROWS = 500
-STEP = 4  # one in so many of a grid's lines and points is kept
+# One in so many lines and points of a grid is kept.
+STEP = 4
 
 
 class Split(NamedTuple):

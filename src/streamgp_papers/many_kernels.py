@@ -43,7 +43,8 @@ BATCH_ROWS = 1024
 # Of the Bayesian experts on the table's own scaling: squared-exponential kernels, one of two noise variances.
 BAYESIAN_SCALES = (0.1, 10**-0.5, 1.0, 10**0.5, 10.0)
 BAYESIAN_NOISE = (1e-3, 1e-2)
-MAX_EXPANDED_ROWS = 6_000  # of a shuffled stream on which OMKR is run: its time grows with their square
+# OMKR is run on so many rows of a shuffled stream at most: its time grows with their square.
+MAX_EXPANDED_ROWS = 6_000
 LOSS = SquaredLoss(1)
 
 

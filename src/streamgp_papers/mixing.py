@@ -17,7 +17,8 @@ from streamgp_papers.bank import ExpertPredictions, Member
 
 SHUTDOWN = 1e-16  # a weight below it is zero for good: both papers' rule
 CURVE_POINTS, WEIGHT_POINTS = 120, 400
-AVERAGED_ROWS = 10  # of the weights of moving experts (Waxman and Djuric 2024, Fig. 3)
+# The weights of moving experts are averaged over so many rows (Waxman and Djuric 2024, Fig. 3).
+AVERAGED_ROWS = 10
 
 
 @dataclass(frozen=True)

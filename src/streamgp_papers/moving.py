@@ -248,7 +248,8 @@ def run_beyond(data: str, seed: int, *, directory: Path | None, rows: int | None
         wide = MovingBump(width=200.0, points=4001)
         return run_entries(wide, iter([make_entry(SPARQ, "log", **PAPER)]), steps, seed, known(200.0))
     run = run_entries(MovingBump(), fairness_entries(), steps, seed, known(50.0))
-    return {name: kept for name, kept in run.items() if name != "dynamic_regret"}  # too many for a chart
+    # Dynamic regret has too many values for a chart.
+    return {name: kept for name, kept in run.items() if name != "dynamic_regret"}
 
 
 def run_elsewhere(data: str, seed: int, *, directory: Path | None, rows: int | None) -> dict[str, Any]:

@@ -10,8 +10,10 @@ from streamgp.app.outputs import RunError
 from streamgp.research.regret.checks import bands, static_growth, switching_growth
 
 LENGTHS = (50, 100, 200, 400, 800, 1600)
-NEAR = 0.1  # a point of the grid with a row no further away counts as near the rows
-Z95 = 1.959964  # 95% of a normal distribution lie within so many standard deviations
+# A point of the grid is near the rows if a row is no further away than this.
+NEAR = 0.1
+# So many standard deviations hold 95% of a normal distribution.
+Z95 = 1.959964
 
 
 def run_check(data: str, seed: int, *, directory: Path | None, rows: int | None) -> dict[str, Any]:

@@ -158,7 +158,8 @@ def _side_by_side(trials: Sequence[Trial], processes: int) -> Runs:
     except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)
         for worker in multiprocessing.active_children():
-            worker.terminate()  # else the trial in progress would be finished first
+            # Without this the trial in progress would be finished first.
+            worker.terminate()
         raise
 
 

@@ -10,8 +10,10 @@ from scipy.stats import wilcoxon
 REPRODUCED, BETTER, WORSE, NOT_COMPARABLE = "reproduced", "better", "worse", "not comparable"
 NOT_REPRODUCED, UNDECIDED = "not reproduced", "undecided"
 
-MIN_TOLERANCE = 0.02  # nats a row; of a score that is no log density, a share of the paper's figure
-TESTED_FROM = 5  # trials: with fewer, the signed-rank test cannot reach its level
+# In nats a row; for a score that is no log density, a share of the paper's figure.
+MIN_TOLERANCE = 0.02
+# With fewer trials, the signed-rank test cannot reach its level.
+TESTED_FROM = 5
 LEVEL = 0.05
 RULES = (
     f"A figure is reproduced where our mean lies within two standard deviations of the paper's (that of its trials "
@@ -55,7 +57,8 @@ def assess_figure(metric: str, ours: Sequence[float], paper: Figure, obstacle: s
         return Verdict(NOT_COMPARABLE, obstacle)
     difference = float(np.mean(ours)) - paper.value
     unit = 1.0 if higher_is_better(metric) else abs(paper.value)
-    error = std_over_trials(ours) / np.sqrt(len(ours))  # of our mean
+    # The standard error of our mean.
+    error = std_over_trials(ours) / np.sqrt(len(ours))
     tolerance = max(2.0 * float(np.hypot(error, paper.std)), MIN_TOLERANCE * unit)
     why = f"{difference:+.3g}, tolerance {tolerance:.2g}"
     if abs(difference) <= tolerance:
@@ -66,7 +69,8 @@ def assess_figure(metric: str, ours: Sequence[float], paper: Figure, obstacle: s
 def compute_gains(metric: str, ahead: Sequence[float], behind: Sequence[float]) -> np.ndarray:
     """Compute by how much the first is better, seed by seed."""
     one, other = np.asarray(ahead), np.asarray(behind)
-    difference = np.subtract(one, other, out=np.zeros(len(one)), where=one != other)  # both may be infinite
+    # Both scores may be infinite.
+    difference = np.subtract(one, other, out=np.zeros(len(one)), where=one != other)
     return difference if higher_is_better(metric) else -difference
 
 

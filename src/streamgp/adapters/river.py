@@ -137,7 +137,7 @@ class RiverRegressor(_OfFeatures, base.MiniBatchRegressor):
 
     def predict_many(self, X: Any) -> Any:
         """Return the mean of the target for each row of a pandas frame."""
-        import pandas as pd  # which the frame is of
+        import pandas as pd
 
         return pd.Series([self._moments(x)[0] for x in X.to_dict("records")], index=X.index, dtype=float)
 

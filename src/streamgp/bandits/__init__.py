@@ -1,4 +1,4 @@
-"""Optimising what moves: time-varying Gaussian-process bandits with ask and tell."""
+"""Optimisation of functions that change with time: Gaussian-process bandits with ask and tell."""
 
 from typing import TYPE_CHECKING
 

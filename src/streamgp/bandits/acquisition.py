@@ -13,10 +13,14 @@ Score = Callable[[Float[np.ndarray, "n d"]], Float[np.ndarray, " n"]]
 Allows = Callable[[Float[np.ndarray, "n d"]], Bool[np.ndarray, " n"]]
 Slope = Callable[[Float[np.ndarray, " d"]], tuple[float, Float[np.ndarray, " d"]]]
 
-POINTS = 512  # spread evenly over a box, for each parameter up to four
-_CLIMBS = 4  # of the best points, as many are improved on
-_NEIGHBOURS = 8  # of a point known before, as many are tried, nearer and further
-_NEIGHBOURHOOD = 0.1  # within which a second climb would end where the first did
+# The number of points spread evenly over a box, for each parameter up to four.
+POINTS = 512
+# So many of the best points are improved on.
+_CLIMBS = 4
+# So many neighbours of a point known before are tried, at several distances.
+_NEIGHBOURS = 8
+# Within this distance, a second climb would end where the first did.
+_NEIGHBOURHOOD = 0.1
 _WIDTHS = (0.03, 0.01, 0.003)
 _ROUNDS = 10
 _TIE = 1e-12

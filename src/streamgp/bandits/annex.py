@@ -1,4 +1,4 @@
-"""What optimisation of what moves adds to the core."""
+"""The declaration of what the optimisation of functions that change with time adds to the core."""
 
 from streamgp.annexes import Annex
 

@@ -1,4 +1,4 @@
-"""Points that gave no reward: not to be asked for again at once, and ever more rarely the more often they fail.
+"""Avoidance of points that gave no reward: the more often they fail, the longer they are not asked for.
 
 A skipped reward teaches nothing, so that the same point would come out best again, and again.
 """
@@ -10,8 +10,10 @@ from jaxtyping import Bool, Float, Int
 
 from streamgp.numerics.checkpoint.encoding import register
 
-_NEAR = 0.03  # in every unit coordinate: a point that close to one that failed counts as that one
-_MAX_POINTS = 100  # the last to fail
+# A point this close, in every unit coordinate, to one that failed counts as that one.
+_NEAR = 0.03
+# So many of the last points that failed are kept.
+_MAX_POINTS = 100
 
 
 @register

@@ -1,4 +1,4 @@
-"""Times as users have them, counted in steps: a step is how far apart their trials usually are."""
+"""Times in steps, where a step is the usual time between a user's trials."""
 
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -9,7 +9,8 @@ from jaxtyping import Float
 
 from streamgp.numerics.checkpoint.encoding import register
 
-_RECENT = 50  # gaps whose median is the unit
+# The unit of time is the median of so many gaps.
+_RECENT = 50
 
 
 @register

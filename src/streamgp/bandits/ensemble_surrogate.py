@@ -1,4 +1,4 @@
-"""The streaming ensemble as the surrogate: neither a kernel nor a pace of forgetting has to be chosen.
+"""The streaming ensemble as the surrogate, which needs no choice of a kernel or of a pace of forgetting.
 
 Experts of every pairing of a lengthscale, a pace of forgetting and a noise level learn from each observation, in
 constant memory, and weights follow those that predicted the rewards best. An expert that reverts to the prior is a
@@ -28,14 +28,20 @@ from streamgp.numerics.precision import in_float64
 from streamgp.numerics.standardise import Standardiser
 from streamgp.weights import share
 
-LENGTHSCALES = (0.05, 0.1, 0.2, 0.4)  # in shares of a parameter's range, times sqrt(d)
+# Lengthscales as shares of a parameter's range, times sqrt(d).
+LENGTHSCALES = (0.05, 0.1, 0.2, 0.4)
 DYNAMICS = ("static", "revert 0.995", "revert 0.98", "revert 0.92", "revert 0.7")
-NOISE_VARS = (1e-4, 1e-3, 1e-2, 1e-1)  # in squared standard deviations of the reward
+# Noise variances in units of the reward's variance.
+NOISE_VARS = (1e-4, 1e-3, 1e-2, 1e-1)
 _TERMS, _FREQUENCIES = 40, 64
-_SWITCH, _SHARE = 0.01, 0.002  # per observation: between the dynamics and noises of a lengthscale, and among all
-_LEARN_SIZES, _PREDICT_SIZES = (64, 8, 1), (512, 64)  # rows that reach the ensemble at once, padded: few programs
-_FIRST_ROWS = 16  # observations that are screened by each other
-SCALE_ROWS = 128  # observations after which the scale of the rewards is taken as known
+# Shares of weight per observation: between the dynamics and noises of a lengthscale, and among all.
+_SWITCH, _SHARE = 0.01, 0.002
+# Rows are padded to few batch sizes, so that few programs are compiled.
+_LEARN_SIZES, _PREDICT_SIZES = (64, 8, 1), (512, 64)
+# So many first observations are screened by each other.
+_FIRST_ROWS = 16
+# The scale of the rewards counts as known after so many observations.
+SCALE_ROWS = 128
 
 
 class EnsembleSurrogate:
@@ -62,7 +68,8 @@ class EnsembleSurrogate:
             return history
         marked = self._mark(history) if self._robust and len(history.y) >= MIN_ROWS else history
         if (marked.flagged & ~history.flagged & ~history.unscreened).any():
-            kept = marked.where(~marked.flagged)  # the beginning has turned out to hold a glitch
+            # The first observations have turned out to hold a glitch.
+            kept = marked.where(~marked.flagged)
             self._first_rows = {"U": kept.U, "y": kept.y, "times": kept.times}
             self._scale, self._state = self._restart(self._first_rows)
             self._count = len(kept.y)

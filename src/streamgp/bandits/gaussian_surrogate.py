@@ -14,7 +14,8 @@ from streamgp.bandits.surrogate import Predictor, fixed_or_default
 from streamgp.numerics.checkpoint.field_types import check_value
 
 _FIRST_FITS = (5, 10, 20)
-_MAX_FITTED = 300  # observations, the newest ones
+# The model is fitted to so many of the newest observations.
+_MAX_FITTED = 300
 
 
 class GaussianSurrogate:
@@ -63,7 +64,8 @@ class GaussianSurrogate:
         history = mark_outliers(
             history, rows, lambda added: predict_one_step_ahead(K, noise_vars + added, used.y, hyper.mean)
         )
-        return replace(history, z_scores=np.nan_to_num(history.z_scores))  # what is not in use needs no screening
+        # Observations that are not in use need no screening.
+        return replace(history, z_scores=np.nan_to_num(history.z_scores))
 
     def refit(self, history: History) -> History:
         """Fit the hyperparameters if that is due and enough observations are in use, and screen these by them."""

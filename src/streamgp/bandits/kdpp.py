@@ -1,4 +1,4 @@
-"""Few points that hardly repeat each other: determinantal point processes of fixed size, or k-DPPs.
+"""Diverse subsets of points: determinantal point processes of fixed size, or k-DPPs.
 
 A k-DPP draws k of n points with P(S) proportional to det K_S (Kulesza and Taskar 2011). As inducing points they leave
 little of a Gaussian process unexplained (Burt, Rasmussen and van der Wilk 2020).
@@ -49,7 +49,8 @@ class SwapChain:
         """Replace the point at `i_position` by `j`: W grows by a matrix of rank one."""
         e, u = self._W[:, i_position], self._W @ self._K[j, self.chosen]
         e = e / sqrt(e @ e)
-        u -= e * (e @ u)  # what the others say of j
+        # Without the part along e, u gives the prediction of j from the other points.
+        u -= e * (e @ u)
         left = self._K[j, j] - u @ u
         self.chosen[i_position] = j
         self._swaps += 1
@@ -95,7 +96,8 @@ def sample(
         return np.sort(start)
     chain = SwapChain(K, start, jitter)
     levels = 2.0 * rng.random(steps)
-    levels = levels[levels < 1.0]  # the other half stay, whatever the ratio
+    # Steps with a level of 1 or more change nothing, whatever the ratio.
+    levels = levels[levels < 1.0]
     leaving, coming = (rng.integers(size, size=len(levels)).tolist() for size in (len(start), len(outside)))
     for level, i, o in zip(levels.tolist(), leaving, coming, strict=True):
         if level < chain.ratio(i, outside[o]):

@@ -1,4 +1,4 @@
-"""The memory of each method of time-varying GP optimisation: which observations it keeps, and with what noise.
+"""The memory of each method of time-varying GP optimisation: the observations that it keeps, and their noise.
 
 All of them choose by an upper confidence bound of a Gaussian process. They differ in the observations that they still
 use, in the noise that they give to old ones, and in how the function is correlated over time.
@@ -15,7 +15,8 @@ from streamgp.numerics.checkpoint.encoding import register
 
 EPS, GAMMA = 0.03, 0.9
 WINDOW = restart_length(EPS, 10**9)
-_MIN_CORRELATION, _MIN_WEIGHT = 1e-2, 1e-3  # observations that count less are dropped
+# Observations with less correlation or weight are dropped.
+_MIN_CORRELATION, _MIN_WEIGHT = 1e-2, 1e-3
 
 
 @register

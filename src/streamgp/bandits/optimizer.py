@@ -1,4 +1,4 @@
-"""Ask and tell: a black box whose optimum moves, and the methods that follow it."""
+"""Ask and tell: optimisation of a black box that changes with time, and its methods."""
 
 import warnings
 from collections.abc import Callable, Mapping
@@ -21,7 +21,8 @@ from streamgp.numerics import checkpoint
 
 Expert = Callable[[Any], Any]
 
-MAX_PENDING = 64  # points that may be under evaluation at once
+# The most points under evaluation at once.
+MAX_PENDING = 64
 
 
 class TimeVaryingOptimizer:
@@ -308,7 +309,8 @@ class TimeVaryingOptimizer:
         unit = self._unit
         if unit.settings.method != "sparq-gp-ucb" or self._warned or self.steps < 5 or unit.history.given:
             return
-        if len(unit.query_points()):  # a budget may have none for this step
+        # A budget may allow no query at this step.
+        if len(unit.query_points()):
             self._warned = True
             warnings.warn(
                 "sparq-gp-ucb: expected answers to side queries, got none; without them it knows the last "

@@ -1,4 +1,4 @@
-"""Outlying rewards: one far from its prediction counts the less the further it is out.
+"""Outlying rewards, which count the less the further they are from their prediction.
 
 A reward further than `LIMIT` standard deviations from its prediction enters with its noise raised, so that its pull
 falls with its distance (a weighted observation likelihood: Duran-Martin et al. 2024). It counts in full after all
@@ -17,11 +17,16 @@ from streamgp.bandits.history import History
 from streamgp.numerics.linalg import cholesky, solve_lower
 
 LIMIT, STREAK, MIN_ROWS = 5.0, 5, 5
-_RECENT = 20  # rewards whose median error says how far predictions usually are off
-_START = 10  # rewards predicted by the prior, about their median: too little is known for more
-_NORMAL = 0.6745  # median of |z|
-_SAME_POINT = 1e-3  # in every unit coordinate
-_AGREES = 0.5  # of the distance from the prediction
+# The usual error of predictions is the median over so many rewards.
+_RECENT = 20
+# So many first rewards are predicted by the prior, around their median.
+_START = 10
+# The median of |z| for a normal z.
+_NORMAL = 0.6745
+# Points that differ by less in every unit coordinate are the same.
+_SAME_POINT = 1e-3
+# A reward agrees with another within this share of the distance from the prediction.
+_AGREES = 0.5
 
 Predict = Callable[[Float[np.ndarray, " n"]], tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]]
 
@@ -112,7 +117,8 @@ def clip_outliers(y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         return y
     centre = np.median(y)
     width = 10.0 / _NORMAL * np.median(np.abs(y - centre))
-    return np.clip(y, centre - width, centre + width) if width > 0.0 else y  # half of them may be equal
+    # The width is zero where half of the values are equal.
+    return np.clip(y, centre - width, centre + width) if width > 0.0 else y
 
 
 def find_retry(history: History, new: Bool[np.ndarray, " n"]) -> Float[np.ndarray, " d"] | None:

@@ -15,7 +15,8 @@ from streamgp.table.given import shown, to_float
 
 # How far, of the width of a range, a point may stick out of it and count as one that rounding has moved.
 SLACK = 1e-9
-SMALLEST = 1.0 / LARGEST  # of a range: ratios to what is smaller overflow
+# The smallest width of a range: ratios to smaller numbers overflow.
+SMALLEST = 1.0 / LARGEST
 _WHOLE = 2**53
 
 
@@ -66,7 +67,8 @@ class Integer:
         if not (isinstance(self.low, Integral) and isinstance(self.high, Integral)):
             raise ValueError(f"Integer: expected whole numbers, got {self.low!r} and {self.high!r}; or use Real")
         for name in ("low", "high"):
-            object.__setattr__(self, name, int(getattr(self, name)))  # NumPy's lack `bit_length`, and JSON
+            # Integers of NumPy lack `bit_length` and cannot be written as JSON.
+            object.__setattr__(self, name, int(getattr(self, name)))
         _check_range(self)
 
     @property
@@ -161,7 +163,8 @@ def _check_range(one: Real | Integer) -> None:
 
 def _as_number(value: Any, name: str) -> float:
     if getattr(value, "shape", None) == ():
-        value = value.item()  # of a scalar of NumPy or JAX
+        # Scalars of NumPy and JAX become Python numbers.
+        value = value.item()
     number = to_float(name, value) if isinstance(value, Number) and not isinstance(value, bool) else nan
     if not isfinite(number):
         raise ValueError(f"{name}: expected a finite number, got {shown(value)}")

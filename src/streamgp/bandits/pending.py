@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float
 
-_SAME = 1e-9  # unit coordinates of one point, given back
+# A point given back is the same within this distance, in unit coordinates.
+_SAME = 1e-9
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Moving functions to try an optimiser on, and the loop that counts its regret."""
+"""Functions that change with time to test an optimiser on, and the loop that computes its regret."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -214,7 +214,8 @@ class Motor:
             error = 1.0 - (speeds[s - self.delay] if s >= self.delay else 0.0)
             wanted = kp * error + ki * integral
             volts = np.clip(wanted, -24.0, 24.0)
-            integral += dt * error * (volts == wanted)  # no wind-up while the drive is at its limit
+            # The integral does not grow while the drive is at its limit.
+            integral += dt * error * (volts == wanted)
             # Armature: 0.02 di/dt = V - i - 0.5 omega; shaft: J domega/dt = 0.5 i - 0.05 omega - load.
             current = (current + dt / 0.02 * (volts - 0.5 * omega)) / (1.0 + dt / 0.02)
             load = 0.5 * (s >= self.samples // 2)

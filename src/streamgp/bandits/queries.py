@@ -1,4 +1,4 @@
-"""Side queries: how many to ask, and where.
+"""Side queries: their number, and their points.
 
 The paper asks at past inputs, chosen by a determinantal point process (Mauduit, Berthier and Simonetto, Algorithm 1).
 Past inputs alone cannot show an optimum that appears where nothing was evaluated, so other rules are here as well.
@@ -56,7 +56,8 @@ class Budget:
         return price * float(np.exp(0.1 * (min(asked, self.max_queries) / self.per_step - 1.0)))
 
 
-FIRST_PRICE = 0.5  # nats: an answer that halves the variance gives 0.35
+# In nats. An answer that halves the variance gives 0.35.
+FIRST_PRICE = 0.5
 QueryCount = str | int | Budget
 _LOGARITHMIC = re.compile(r"(\d+(?:\.\d+)?) log t")
 
@@ -106,8 +107,10 @@ def spread_evenly(space: Box | Candidates, n: int, rng: np.random.Generator) -> 
     return space.draw(rng, n)
 
 
-_DENSE_POINTS, _MAX_CANDIDATES = 256, 2_000  # points of a box among which the next queries are chosen
-_RANK = 1e-6  # conditional variances below this share of the prior's count as none
+# The next queries are chosen among so many points of a box.
+_DENSE_POINTS, _MAX_CANDIDATES = 256, 2_000
+# Conditional variances below this share of the prior variance count as zero.
+_RANK = 1e-6
 
 
 def choose_past_inputs(
@@ -174,7 +177,8 @@ def choose_maximisers(
         scores[chosen] = -np.inf
         i = int(np.argmax(scores))
         row = (column(i) - rows[:, i] @ rows) / np.sqrt(variance[i] + noise_var)
-        row[i] -= noise_var / np.sqrt(variance[i] + noise_var)  # of the function, not of the answer
+        # The covariance is with the function, not with a noisy reward.
+        row[i] -= noise_var / np.sqrt(variance[i] + noise_var)
         rows = np.concatenate([rows, row[None]])
         variance = variance - np.square(row)
         chosen.append(i)

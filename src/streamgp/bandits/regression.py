@@ -21,7 +21,8 @@ from streamgp.numerics.linalg import cholesky, cholesky_solve, log_det, solve_lo
 _LENGTHSCALE_PRIOR, _VARIANCE_PRIOR, _NOISE_PRIOR = (np.log(0.2), 1.0), (0.0, 1.0), (np.log(0.02), 2.0)
 _LENGTHSCALE_RANGE, _VARIANCE_RANGE, _NOISE_RANGE = (0.005, 20.0), (1e-3, 1e3), (1e-6, 10.0)
 _STARTS = (0.07, 0.2, 0.6)
-_MAX_DIFFERENCES = 2_000_000  # of coordinates, held at one time
+# So many differences of coordinates are held at a time.
+_MAX_DIFFERENCES = 2_000_000
 
 
 @register

@@ -37,7 +37,8 @@ class Settings:
     refit_every: int
     memory: int
     random_state: int
-    robust: bool = False  # in checkpoints from before there was this setting
+    # The default is for checkpoints older than this setting.
+    robust: bool = False
     time_unit: float | None = 1.0
 
     def check(self) -> None:

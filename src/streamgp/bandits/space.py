@@ -71,7 +71,8 @@ class Box:
                 got = ", ".join(map(str, x)) if isinstance(x, Mapping) else repr(x)
                 raise ValueError(f"{name}: expected a dictionary of {', '.join(self.names)}, got {got}")
             return [x[one] for one in self.names]
-        given = np.asarray(x, dtype=object)  # so that each value stays what it is, for `encode` to check
+        # Values of an object array keep their types, which `encode` checks.
+        given = np.asarray(x, dtype=object)
         if given.ndim == 0 and len(self.parameters) == 1:
             given = given[None]
         if given.shape != (len(self.parameters),):

@@ -22,7 +22,8 @@ from streamgp.bandits.surrogate import Predictor, Surrogate
 from streamgp.numerics.checkpoint.field_types import check_value, checked
 from streamgp.numerics.threads import one_blas_thread
 
-_DRAW, _QUERY = 0, 1  # purposes of random numbers
+# The purposes of random numbers.
+_DRAW, _QUERY = 0, 1
 
 
 class UnitOptimizer:
@@ -80,7 +81,8 @@ class UnitOptimizer:
             assert self.pending.latest is not None
             return self.pending.latest
         earlier = self.pending.points if another else self.pending.earlier
-        with one_blas_thread():  # matrices are small: threads would wait for each other
+        # The matrices are small, so that threads would wait for each other.
+        with one_blas_thread():
             return self._choose(earlier)
 
     def _choose(self, earlier: Float[np.ndarray, "k d"]) -> Float[np.ndarray, " d"]:

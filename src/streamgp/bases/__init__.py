@@ -1,4 +1,4 @@
-"""Basis expansions phi(x): what an expert can be linear in."""
+"""Basis expansions phi(x), in whose features an expert is linear."""
 
 from streamgp.bases.active_dims import ActiveDims
 from streamgp.bases.base import Basis

@@ -1,4 +1,4 @@
-"""What boosted trees predict, as a feature beside a plane."""
+"""A basis of boosted trees: their prediction as a feature, beside a plane."""
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 # Half as many leaves as scikit-learn's default, of fewer rows: as good on seven tables, and found in half the time.
 LEAVES, MIN_ROWS = 16, 10
 LEARNING_RATE = 0.1
-_HELD_OUT = 7  # one block of rows in so many is kept from the trees
-_BLOCKS = 56  # blocks of successive rows: those next to a row in time say too much about it
+# One block of rows in so many is held out from the trees.
+_HELD_OUT = 7
+# Whole blocks of successive rows are held out, since neighbours in time reveal a row's target.
+_BLOCKS = 56
 
 
 def held_out(n: int) -> Int[np.ndarray, " m"]:
@@ -106,7 +108,8 @@ class Boosted(Basis):
         """
         if y is None:
             raise ValueError("Boosted.from_data: expected targets, got y=None; pass the warm-up's targets as y.")
-        from sklearn.ensemble import HistGradientBoostingRegressor  # heavy, and for the warm-up of trees alone
+        # The import is slow, and only the warm-up of trees needs it.
+        from sklearn.ensemble import HistGradientBoostingRegressor
 
         kept = np.setdiff1d(np.arange(len(X)), held_out(len(X)))
         seed = int(numpy_generator(key).integers(2**32, dtype=np.uint32))

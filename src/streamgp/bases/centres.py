@@ -13,7 +13,8 @@ from streamgp.numerics.threads import one_openmp_thread
 
 def k_means(X: Any, num_centres: int, key: Key[Array, ""]) -> Float[Array, "f d"]:
     """Find `num_centres` centres of the rows `X`, or one for each distinct row if those are fewer."""
-    from sklearn.cluster import KMeans  # heavy, and for the warm-up of few bases alone
+    # The import is slow, and only the warm-up of few bases needs it.
+    from sklearn.cluster import KMeans
 
     clusters = min(num_centres, len(np.unique(X, axis=0)))
     seed = int(numpy_generator(key).integers(2**32, dtype=np.uint32))

@@ -1,4 +1,4 @@
-"""What a regressor of the user's predicts, as a feature beside a plane."""
+"""A basis of a user's regressor: its prediction as a feature, beside a plane."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -22,9 +22,11 @@ from streamgp.core import AnyArray
 from streamgp.numerics.checkpoint.encoding import CheckpointError, register
 from streamgp.numerics.threads import one_openmp_thread
 
-MAX_ROWS = 8_192  # that a regressor is fitted to, at most: evenly, if there are more
+# The most rows that a regressor is fitted to. Of more rows, evenly spaced ones are taken.
+MAX_ROWS = 8_192
 PREFIX = "learner "
-_KEPT = 64  # fitted regressors that are kept: any other is fitted once more when it is asked
+# So many fitted regressors are kept. Any other is fitted again when it is used.
+_KEPT = 64
 _given: dict[str, Any] = {}
 _fitted: OrderedDict[tuple[str, bytes], list[Any]] = OrderedDict()
 _lock = Lock()
@@ -67,7 +69,8 @@ def remember(regressors: Any) -> tuple[str, ...]:
                     f"be made once more, got a {type(value).__name__}"
                 )
         with _lock:
-            if name in _given and _code(_given[name]) != _code(regressor):  # as when a notebook's cell is run anew
+            # This happens when a notebook's cell is run again.
+            if name in _given and _code(_given[name]) != _code(regressor):
                 for key in [key for key in _fitted if key[0] == name]:
                     del _fitted[key]
             _given[name] = clone(regressor)
@@ -88,10 +91,12 @@ def check_same(given: Sequence[str], stored: Sequence[str]) -> None:
 def _name(regressor: Any) -> str:
     """Return the class and the parameters that are not the default, on one line."""
     try:
-        text = regressor.__repr__(N_CHAR_MAX=100_000)  # scikit-learn cuts long ones
+        # scikit-learn shortens long texts.
+        text = regressor.__repr__(N_CHAR_MAX=100_000)
     except TypeError:
         text = repr(regressor)
-    return sub(r" at 0x[0-9a-fA-F]+", "", " ".join(text.split()))  # which is another one in every process
+    # Addresses are removed, since they differ from process to process.
+    return sub(r" at 0x[0-9a-fA-F]+", "", " ".join(text.split()))
 
 
 def _code(regressor: Any) -> list[Any]:
@@ -178,7 +183,8 @@ class Learner(Basis):
         X, y = (np.pad(a[kept], ((0, MAX_ROWS - len(kept)), (0, 0))) for a in (X, y))
         seed = int(numpy_generator(key).integers(2**31, dtype=np.int32))
         digest = blake2b(X.tobytes() + y.tobytes() + f"{name} {len(kept)} {seed}".encode(), digest_size=16).digest()
-        _fit(name, X, y, len(kept), seed, digest)  # fails now, if it does
+        # If the fit fails, it fails here.
+        _fit(name, X, y, len(kept), seed, digest)
         number = np.frombuffer(digest, np.uint8).astype(np.int32)
         own = [jnp.asarray(a) for a in (X, y, len(kept), seed, number)]
         return cls(own[0], own[1], own[2], own[3], own[4], name)
@@ -201,7 +207,8 @@ def _from_host(name: str, x: Array, X: Array, y: Array, *own: Array) -> Float[Ar
     return jax.lax.bitcast_convert_type(found, x.dtype)
 
 
-@cache  # one function for a name, so that nothing is compiled twice
+# There is one function for each name, so that nothing is compiled twice.
+@cache
 def _on_host(name: str, dtype: str) -> Any:
     def predicted(*arrays: Any) -> np.ndarray:
         bits, own = [np.ascontiguousarray(a) for a in arrays[:3]], arrays[3:]
@@ -243,7 +250,8 @@ def _fit(name: str, X: np.ndarray, y: np.ndarray, n: int, seed: int, digest: byt
         regressor.set_params(**dict.fromkeys(free, seed))
         try:
             with one_openmp_thread():
-                regressor.fit(X[:n].copy(), target.copy())  # some write into what they are given
+                # Some regressors write into their arguments.
+                regressor.fit(X[:n].copy(), target.copy())
         except Exception as error:
             raise LearnerError(
                 f"learners: {name.removeprefix(PREFIX)} failed to fit {n:,} rows ({type(error).__name__}: {error})"

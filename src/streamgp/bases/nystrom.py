@@ -19,7 +19,8 @@ from streamgp.numerics.linalg import add_diagonal, cholesky, solve_lower
 # Variance of a little independent noise in the centres' values. To factorise, linalg's n eps would do, but then
 # features of long lengthscales carry errors of 1e-9: a row alone would differ by that from the same row in a block.
 NUGGET = 1e-6
-MIN_VARIANCE = 0.5  # of the prior's 1, that a row of the region must keep
+# A row is inside the region if at least this share of the prior variance 1 is left.
+MIN_VARIANCE = 0.5
 
 
 @register

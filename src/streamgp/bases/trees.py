@@ -15,7 +15,8 @@ from streamgp.numerics.threads import one_openmp_thread
 if TYPE_CHECKING:
     from sklearn.ensemble import HistGradientBoostingRegressor
 
-LEAVES = 8  # of each tree
+# The number of leaves of each tree.
+LEAVES = 8
 # Twice scikit-learn's: fewer trees say as much (30 here what 50 did there, on all of five data sets), and cost less.
 LEARNING_RATE = 0.2
 
@@ -84,7 +85,8 @@ class Trees(Basis):
         """
         if y is None:
             raise ValueError("Trees.from_data: expected targets, got y=None; pass the warm-up's targets as y.")
-        from sklearn.ensemble import HistGradientBoostingRegressor  # heavy, and for the warm-up of trees alone
+        # The import is slow, and only the warm-up of trees needs it.
+        from sklearn.ensemble import HistGradientBoostingRegressor
 
         *_, directions = np.linalg.svd(np.asarray(y) - np.mean(y, axis=0), full_matrices=False)
         booster = HistGradientBoostingRegressor(

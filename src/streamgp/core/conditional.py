@@ -1,4 +1,4 @@
-"""What is known of some targets of a row once others of them are: a Gaussian copula, conditioned."""
+"""The distribution of some targets of a row, given its other targets: a conditional of a Gaussian copula."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""How the errors of several targets go together: a Gaussian copula, learnt from row to row.
+"""The correlation of the errors of several targets: a Gaussian copula, learnt row by row.
 
 The error of a target is its normal score z = Phi^-1(F(y)), by its own predictive distribution F. Whatever these
 distributions are, the scores are held to be jointly Gaussian with the correlation matrix R; then the joint density is
@@ -21,7 +21,8 @@ from jaxtyping import Bool, Float
 from streamgp.core.recalibration import EDGE
 
 MEMORY = 0.998  # discount from row to row: the last 500 rows count
-PRIOR_ROWS = 5.0  # rows without correlation, as if so many had been seen before the first; forgotten like others
+# The prior counts as so many rows without correlation, which are forgotten like other rows.
+PRIOR_ROWS = 5.0
 LEAST_EIGENVALUE = 1e-4
 
 

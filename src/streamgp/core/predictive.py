@@ -16,7 +16,8 @@ from streamgp.numerics.crps import mixture_crps
 from streamgp.numerics.quantiles import mixture_quantiles
 
 _FURTHEST = 8.0  # score of a level that is held to be neither 0 nor 1
-_BATCH_ELEMENTS = 1 << 15  # of an array at a time: so many stay in a core's cache
+# Arrays are processed in parts of so many elements, which fit in a core's cache.
+_BATCH_ELEMENTS = 1 << 15
 
 
 def trimmed(weights: Float[AnyArray, "*n k"], trim: float) -> Float[AnyArray, "*n k"]:
@@ -86,7 +87,8 @@ class Predictive(eqx.Module):
     @property
     def moments(self) -> tuple[Float[AnyArray, "n e"], Float[AnyArray, "n e"]]:
         """Return `mean` and `variance`, in fewer calls than one after the other."""
-        loc, var, levels = self.loc, self.var, self.recalibration  # to ask a module takes its time
+        # Each attribute is read once, since reading attributes of a module is slow.
+        loc, var, levels = self.loc, self.var, self.recalibration
         weights = trimmed(self.weights, self.trim)[:, :, None]
         mean = (weights * loc).sum(1)
         off = loc - mean[:, None, :]

@@ -28,12 +28,14 @@ from streamgp.numerics.arrays import AnyArray, namespace
 from streamgp.numerics.student_t import ndtr, ndtri
 
 STD_FACTORS = np.array([0.2, 0.4, 0.7, 1.0, 1.5, 2.5])
-PRIOR = np.array([1.0, 2.5, 2.5, 10.0, 2.5, 2.5])  # rows, as if so many had been seen
+# The prior counts as so many rows of each kind.
+PRIOR = np.array([1.0, 2.5, 2.5, 10.0, 2.5, 2.5])
 MEMORY = 0.99  # discount of the counts from row to row
 EDGE = 4.0
 _MIN_LEVEL = float(scipy.special.ndtr(-EDGE))
 _STEPS = 60
-_CONVERGED = 1e-9  # of a score: after a step of Newton's method as small as this, its square is left
+# After a Newton step in the score as small as this, the error is of the order of its square.
+_CONVERGED = 1e-9
 _SAME = int(np.flatnonzero(STD_FACTORS == 1.0)[0])
 _GRID = np.linspace(-EDGE, EDGE, 1025)
 
@@ -178,7 +180,8 @@ def crps_change(
     width = xp.diff(z, axis=1)
     slopes = xp.diff(x, axis=1) / xp.where(width > 0.0, width, xp.inf)
     ends = xp.full_like(z[:, :1], EDGE)
-    z = xp.concatenate([-ends, z[:, 1:-1], ends], axis=1)  # the outermost lines go on to the edges
+    # The outermost lines extend to the edges.
+    z = xp.concatenate([-ends, z[:, 1:-1], ends], axis=1)
     above = xp.maximum(z, _scores(u_y)[:, None])
     change = xp.diff(_squares(v, z), axis=1) - 2.0 * xp.diff(_excess(v, above), axis=1)
     return (slopes * change).sum(1)

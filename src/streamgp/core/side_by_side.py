@@ -1,4 +1,4 @@
-"""The predictions of several targets, each by a model of its own, with how their errors go together."""
+"""The predictions of several targets, each by a model of its own, with the correlation of their errors."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Known facts of a target: bounds that it keeps within, and a scale on which its noise is alike everywhere."""
+"""Maps of a target: known bounds, and a scale on which its noise has the same size everywhere."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,10 +12,14 @@ from streamgp.numerics.arrays import AnyArray, namespace
 Rows = Float[np.ndarray, "*n"]
 Bounds = tuple[float | None, float | None]
 
-BAND = 2.0  # times as far from the median as the ends of the 90% band: 3.3 standard deviations of a Gaussian
-FURTHEST = 3.0  # of a logarithm, above its median: a factor of 20
-_FINITE = 700.0  # a logarithm whose exponential is a number still
-_LARGEST = 300.0  # one whose exponential can be squared
+# Twice the distance from the median to the ends of the 90% band is 3.3 standard deviations of a Gaussian.
+BAND = 2.0
+# The largest distance of a logarithm above its median: a factor of 20.
+FURTHEST = 3.0
+# The largest logarithm whose exponential is finite.
+_FINITE = 700.0
+# The largest logarithm whose exponential can be squared.
+_LARGEST = 300.0
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What alarms are made from and what they are: rows that were predicted and scored, hits of tests, and alarms."""
+"""The records behind alarms: rows that were predicted and scored, hits of tests, and alarms."""
 
 from dataclasses import dataclass, replace
 

@@ -1,4 +1,4 @@
-"""What an alarm says, in a sentence."""
+"""The text of an alarm, in one sentence."""
 
 import numpy as np
 from jaxtyping import Float

@@ -1,4 +1,4 @@
-"""Alarms that keep their word: what has changed on a stream, since when, and how often that is said for nothing.
+"""Alarms of changes on a stream, with the start of each change and a bound on the rate of false alarms.
 
 Each target is tested for changes of its errors (`error_tests`), for sudden ones that the model may follow at once
 (`move_tests`), and for changes of its coming (`run_tests`). Every test's evidence is a Shiryaev-Roberts sum
@@ -30,12 +30,15 @@ from streamgp.evaluation.run_tests import RunTest
 
 RATE = 1e-3
 KINDS = (*BETS, "slope", "score", "stuck", "silence")
-TESTS = len(BETS) + len(MOVES) + 2  # of each target, and one of all
+# The number of tests of each target; one more test is shared by all targets.
+TESTS = len(BETS) + len(MOVES) + 2
 ROWS_OF_RATE = 1000
 MOST_RATE = 10
-KEPT = 1000  # of the latest alarms
+# The number of latest alarms that are kept.
+KEPT = 1000
 _BLOCK = 4096  # rows tested in one go
-_DRAWS = 1024  # of random numbers, made together
+# So many random numbers are drawn at once.
+_DRAWS = 1024
 
 
 class Alarms:
@@ -110,7 +113,8 @@ class Alarms:
             What each expert said of them; without, a change that the model follows at once is harder to see.
         """
         u = np.asarray(scores.pit, float)
-        if isinstance(scores, CountScores):  # uniform between both ends
+        # A count's level is drawn uniformly between both ends of its step.
+        if isinstance(scores, CountScores):
             u = scores.pit_below + _draws(rows)[:, None] * (u - scores.pit_below)
         if experts is not None and experts.table is not self._table:
             self._table, self._steady = experts.table, steady_experts(experts.table)
@@ -189,7 +193,8 @@ class Alarms:
         same = y[there] == np.append(tests.last, y[there])[:-1]
         stuck, log_sums = tests.stuck.update(same, block.rows[there], block.tested)
         hits.note(log_sums, there, "stuck", e)
-        known_stuck = np.zeros(n, bool)  # of errors of such targets there is nothing to say
+        # The errors of these targets are not tested.
+        known_stuck = np.zeros(n, bool)
         known_stuck[there[np.isneginf(log_sums)]] = True
         errors = list(tests.errors)
         there_u = np.flatnonzero(np.isfinite(u))
@@ -201,7 +206,8 @@ class Alarms:
             for kind, path in paths.items():
                 hits.note(path, places, kind, e, j)
         moves = tests.moves
-        if len(errors) == 1:  # errors of forecasts that overlap are no answer to the question
+        # Only predictions of the next row are tested for moves: overlapping forecasts have dependent errors.
+        if len(errors) == 1:
             whole = np.zeros(n, bool)
             whole[there] = same
             at = there_u[~known_stuck[there_u]] if block.tested else there_u

@@ -18,9 +18,12 @@ from scipy.special import logsumexp
 
 from streamgp.numerics.checkpoint.encoding import register
 
-SHIFTS = np.array([0.25, 0.5, 1.0, 2.0])  # bets on means: so far beyond what is tolerated, in standard deviations
-RATIOS = np.array([1.2, 1.5, 2.0, 3.0])  # on scales: so many times
-ODDS = np.array([1.5, 2.5, 5.0, 12.0])  # on odds: so many times
+# Bets on means: so far beyond the tolerated mean, in standard deviations.
+SHIFTS = np.array([0.25, 0.5, 1.0, 2.0])
+# Bets on scales: so many times the tolerated scale.
+RATIOS = np.array([1.2, 1.5, 2.0, 3.0])
+# Bets on odds: so many times the tolerated odds.
+ODDS = np.array([1.5, 2.5, 5.0, 12.0])
 
 Column = Float[np.ndarray, " n"]
 Bets = Float[np.ndarray, "n a"]
@@ -102,7 +105,8 @@ class Detector:
 
         wealth = self.wealth + path
         wealth = wealth - np.minimum(np.minimum.accumulate(wealth, axis=0), 0.0)
-        ruined = np.where(wealth <= 0.0, np.arange(n)[:, None], -1).max(axis=0)  # the last row of it
+        # The last row of each bet with no wealth left.
+        ruined = np.where(wealth <= 0.0, np.arange(n)[:, None], -1).max(axis=0)
         begun = np.isnan(self.starts) & (ruined < 0)
         starts = np.where(begun, rows[0], self.starts)
         anew = ruined >= 0

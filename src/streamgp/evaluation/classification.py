@@ -89,7 +89,8 @@ class ClassCounts:
         """
         joined = np.concatenate([self.pending, y])
         unknown = min(self.late, len(self.pending) + len(y))
-        known = np.maximum(np.arange(len(y)) + len(self.pending) - self.late, 0)  # of `joined`, before each row
+        # The number of rows of `joined` whose label is known before each row.
+        known = np.maximum(np.arange(len(y)) + len(self.pending) - self.late, 0)
         lasts = np.concatenate([[self.last], joined])
         ones = (joined[:, None] == np.arange(classes)).astype(np.int64)
         base = np.zeros(classes, np.int64)
@@ -135,7 +136,8 @@ class Repeats:
     """
 
     def __init__(self, horizon: int = 0) -> None:
-        self._counts = ClassCounts(2, horizon)  # of rows that do not repeat it, and of those that do
+        # The numbers of rows that do not repeat the last label, and of those that do.
+        self._counts = ClassCounts(2, horizon)
 
     def add(self, y: Codes, last: Codes, frequencies: Float[np.ndarray, "n j"]) -> Float[np.ndarray, "n j"]:
         """Count the next labels; return the probabilities of each, made before it came, NaN where none was known."""
@@ -203,15 +205,21 @@ class ClassificationMetrics:
         self.classes = list(classes)
         self.warmup = warmup
         self.rows = 0
-        self.unlabelled_rows = 0  # of these
-        self.new_class_rows = 0  # of the scored ones
+        # The number of these rows without a label.
+        self.unlabelled_rows = 0
+        # The number of scored rows with a new class.
+        self.new_class_rows = 0
         self._known = ClassCounts(len(self.classes), horizon)
         self._confusion = np.zeros((len(self.classes),) * 2, np.int64)
-        self._sums = np.zeros(2)  # of minus the log probability, and of the Brier score
-        self._frequency_sums = np.zeros(3)  # of errors, and the same
+        # The sums of minus the log probability, and of the Brier score.
+        self._sums = np.zeros(2)
+        # For the frequency baseline: the sums of errors, of minus the log probability, and of the Brier score.
+        self._frequency_sums = np.zeros(3)
         self._bins = np.zeros((ECE_BINS, 3))  # rows, their confidence, and how many were right
-        self._repeated = 0  # errors of the last label, in
-        self._repeatable = 0  # rows that have one
+        # The errors of the last label.
+        self._repeated = 0
+        # The rows that have a last label.
+        self._repeatable = 0
         self._repeats = Repeats(horizon)
         self._paired = PairedLosses(("last_label", "frequencies"))
 

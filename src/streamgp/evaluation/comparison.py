@@ -1,4 +1,4 @@
-"""What `compare` returns: the scores of several models on the same rows, and by how much they differ."""
+"""The result of `compare`: the scores of several models on the same rows, and their differences."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Bands that hold their share on any stream: adaptive conformal inference (Gibbs and Candes 2021).
+"""Bands with guaranteed coverage on any stream: adaptive conformal inference (Gibbs and Candes 2021).
 
 A model's own band may be too narrow or too wide, and after a change of the stream usually is. The conformal band is
 the model's mean give or take a multiple of its standard deviation, and the multiple is a quantile of how many
@@ -22,7 +22,8 @@ from streamgp.metrics.shares import share
 from streamgp.numerics.precision import float64
 
 STEP = 0.005  # g in Gibbs and Candes (2021), Sec. 2.2
-BEYOND = 20  # of the remembered errors, so many are to lie beyond the threshold
+# The memory is so long that about this many errors lie beyond the threshold.
+BEYOND = 20
 
 
 class AdaptiveThreshold:
@@ -114,7 +115,8 @@ class Conformal:
         self.level = share("conformal", level)
         self.targets = targets
         self.warmup = warmup
-        self.rows = np.zeros(len(targets), np.int64)  # with each target
+        # The number of rows with each target.
+        self.rows = np.zeros(len(targets), np.int64)
         self._thresholds = [AdaptiveThreshold(level, max(horizon, 1)) for _ in targets]
         self._sums = np.zeros((len(targets), len(_SUMS)))
 
@@ -155,7 +157,8 @@ class Conformal:
         """
         low, high = np.empty_like(y), np.empty_like(y)
         for e, threshold in enumerate(self._thresholds):
-            scale = np.maximum(std[:, e], np.finfo(float).tiny)  # a model may be certain
+            # A model may give a standard deviation of zero.
+            scale = np.maximum(std[:, e], np.finfo(float).tiny)
             half = threshold.update(np.abs(y[:, e] - mean[:, e]) / scale) * scale
             low[:, e], high[:, e] = mean[:, e] - half, mean[:, e] + half
             inside = np.abs(y[:, e] - mean[:, e]) <= half

@@ -1,4 +1,4 @@
-"""Sets of labels, and intervals of grades, that hold their share on any stream.
+"""Sets of labels, and intervals of grades, with guaranteed coverage on any stream.
 
 A set holds the classes that a model finds most probable, as many as it takes: those with no more than a threshold of
 probability on classes before them (Romano, Sesia and Candes 2020, without randomisation). Of grades, the order
@@ -18,7 +18,8 @@ from streamgp.evaluation.conformal import AdaptiveThreshold
 from streamgp.evaluation.ordinal import OrdinalScores
 from streamgp.metrics.shares import share
 
-UNKNOWN = 1.0  # the score of a label that no row had before: all probability is on others
+# The score of a label that no row had before: other labels have all probability.
+UNKNOWN = 1.0
 _SUMS = ("rows", "inside", "size", "inside own", "size of own")
 
 
@@ -44,7 +45,8 @@ def _outward(probabilities: Float[np.ndarray, "n j"]) -> Int[np.ndarray, "n j"]:
     n, grades = probabilities.shape
     rows, order = np.arange(n), np.empty((n, grades), int)
     order[:, 0] = low = high = probabilities.argmax(axis=1)
-    walled = np.pad(probabilities, ((0, 0), (1, 1)), constant_values=-1.0)  # beyond the ends there is nothing
+    # Both ends are padded, since there are no grades beyond them.
+    walled = np.pad(probabilities, ((0, 0), (1, 1)), constant_values=-1.0)
     for k in range(1, grades):
         up = walled[rows, high + 2] > walled[rows, low]
         low, high = np.where(up, low, low - 1), np.where(up, high + 1, high)

@@ -12,7 +12,8 @@ from streamgp.evaluation.running_sums import Moments, PointErrors
 from streamgp.metrics.judgement import Judgement, PairedLosses
 
 _SIDE = 24  # cells of the distribution function on each side of the median
-_REACH = 10.0  # how far they go, in distances from the median to the quantiles at 5% and 95%
+# The reach of the cells, in distances from the median to the quantiles at 5% and 95%.
+_REACH = 10.0
 
 Column = Float[np.ndarray, "n 1"]
 
@@ -139,7 +140,8 @@ def _nodes(y: Column, low: Column, median: Column, high: Column) -> Float[np.nda
     # Before the least count, the function is zero; the sum ends beyond the last node and beyond y.
     nodes = np.concatenate([np.zeros_like(y), below, median, above, y, y + 1.0], axis=1)
     nodes = np.sort(np.maximum(nodes, 0.0), axis=1)
-    twice = np.diff(nodes, axis=1, prepend=-1.0) == 0.0  # they go to the end, where all columns may be the same
+    # Repeated nodes go to the end.
+    twice = np.diff(nodes, axis=1, prepend=-1.0) == 0.0
     return np.sort(np.where(twice, nodes[:, -1:], nodes), axis=1)
 
 
@@ -171,9 +173,12 @@ class CountMetrics:
         self.target = target
         self.warmup = warmup
         self.rows = 0
-        self.unlabelled_rows = 0  # of these
-        self._rates = np.full((max(horizon, 1), 2), np.nan)  # that the baselines predict for the next rows
-        self._total = self._exposure = 0.0  # of all rows so far
+        # The number of these rows without a count.
+        self.unlabelled_rows = 0
+        # The rates that the baselines predict for the next rows.
+        self._rates = np.full((max(horizon, 1), 2), np.nan)
+        # The total count and exposure of all rows so far.
+        self._total = self._exposure = 0.0
         self._scored = Moments()
         self._errors = {name: PointErrors() for name in ("model", *BASELINES)}
         self._paired = PairedLosses(BASELINES)
@@ -294,5 +299,6 @@ def _covered(below: Column, pit: Column) -> Float[np.ndarray, "n l"]:
     low, high = 0.5 - half, 0.5 + half
     inside = np.maximum(np.minimum(pit, high) - np.maximum(below, low), 0.0)
     width = pit - below
-    at = ((low <= pit) & (pit <= high)).astype(np.float64)  # of a count that was next to impossible
+    # Where the count was nearly impossible, the width is too small to divide by.
+    at = ((low <= pit) & (pit <= high)).astype(np.float64)
     return np.divide(inside, width, out=at, where=width > 1e-14)

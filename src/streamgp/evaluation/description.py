@@ -1,4 +1,4 @@
-"""What there is to say of a run or an evaluation beside its predictions: its model, scores, speed and notes."""
+"""A description of a run or an evaluation: its model, scores, speed and notes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,7 +8,8 @@ from streamgp.reports.wording import option, plural
 from streamgp.stream.lags import lag_names
 from streamgp.stream.learner import StreamLearner
 
-ALL_WORK = 0.995  # share of the filters that have worked, from which on it is not worth a sentence
+# From this share of working filters on, it is not mentioned.
+ALL_WORK = 0.995
 
 
 def describe(

@@ -1,4 +1,4 @@
-"""Tests of what a model said of each target before it came: errors' signs and sizes, their dependence, their score.
+"""Tests of one-step predictions: signs and sizes of the errors, their dependence, and their score.
 
 All look at z = Phi^-1(u), with u the probability that the model gave to values below the target: if the model is
 right, the u are uniform and independent (Rosenblatt 1952; Dawid 1984), and z are standard normal. Each kind of test
@@ -24,18 +24,26 @@ from streamgp.numerics.checkpoint.encoding import register
 
 SHIFT, SCALE, SHARE, DENSITY, SCORE = 0.125, 1.15, 0.05, 1.1, 0.2
 BINS = 10
-LARGEST = 8.0  # of abs(z)
-MEMORIES = (100.0, 500.0)  # of the histograms that bet on the next row
+# The largest abs(z) that is used.
+LARGEST = 8.0
+# The memories, in rows, of the histograms that bet on the next row.
+MEMORIES = (100.0, 500.0)
 REST = 100  # rows after an alarm
-SCORE_CAP = 0.5  # so that a kind that says more comes first
-NAIVE_REST = 500  # by then the naive forecasts have followed a change
+# The cap is low, so that a more specific kind of alarm comes first.
+SCORE_CAP = 0.5
+# After so many rows the naive forecasts have followed a change.
+NAIVE_REST = 500
 NAIVE_MEMORY = 100.0
-NAIVE_DOF = 5.0  # of Student's t
-NAIVE_ROWS = 20  # to know before the first bet
+# The degrees of freedom of Student's t for the naive forecasts.
+NAIVE_DOF = 5.0
+# The number of rows before the first bet.
+NAIVE_ROWS = 20
 BETS = {"level": slice(0, 8), "scale": slice(8, 16), "dependence": slice(16, 24), "shape": slice(24, 26)}
 _Z, _SQUARE, _SAME = 0, 1, 2  # the columns of the statistics; the rest are bins
-_USUAL_RATIO = 1.0  # of the densities of naive forecasts and of the model, on average
-_USUAL_BINS = 1.25  # more than DENSITY: the largest of ten averages over some 1,000 rows
+# The average ratio of the densities of the naive forecasts and of the model.
+_USUAL_RATIO = 1.0
+# It is above DENSITY, since it bounds the largest of ten averages over some 1,000 rows.
+_USUAL_BINS = 1.25
 
 
 @register
@@ -204,7 +212,8 @@ class ScoreTest:
         # The weights of averages that begin at nothing add up to less than one.
         seen = 1.0 - (1.0 - 1.0 / NAIVE_MEMORY) ** np.maximum(self.rows - 1.0 + np.arange(len(y)), 1.0)
         variance = np.maximum(squares[:-1] / seen[:, None, None], floor)
-        with np.errstate(over="ignore"):  # after a target that never moved any other is infinitely unlikely
+        # After a target that never moved, any other value has density zero.
+        with np.errstate(over="ignore"):
             density = np.logaddexp.reduce(student_t.log_density(errors, variance, np.full(1, NAIVE_DOF)), axis=1)
         after = replace(self, last=last[-1], average=average[-1], squares=squares[-1], rows=self.rows + len(y))
         return (density - np.log(2.0)).sum(axis=1), after

@@ -1,4 +1,4 @@
-"""Which inputs matter to the model that a stream ends with, as reports tell it."""
+"""The importance of each input to the model at the end of a stream, as reports show it."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +8,8 @@ import numpy as np
 from streamgp.stream import attribution
 from streamgp.stream.learner import StreamLearner
 
-MOST = 500  # inputs
+# The most inputs for which the importance is computed.
+MOST = 500
 
 
 @dataclass(frozen=True)

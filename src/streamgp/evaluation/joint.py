@@ -10,7 +10,8 @@ from jaxtyping import Float
 from streamgp.core import NumericPredictive, Predictive, SideBySide, correlation
 from streamgp.metrics.distributions import energy_score
 
-DRAWS = 64  # of the energy score
+# The number of draws for the energy score.
+DRAWS = 64
 # Scores between which a target's quantiles are taken for a line.
 _NODES = np.array([-3.0, -1.645, -1.0, -0.5, 0.0, 0.5, 1.0, 1.645, 3.0])
 

@@ -1,4 +1,4 @@
-"""Tests of sudden changes: the level moved, errors grew, or targets answer otherwise to what is predicted of them.
+"""Tests of sudden changes: of the level, of the size of the errors, or of the slope on the prediction.
 
 An ensemble follows such a change within a few rows, and its guard sets the first of them aside. So the errors tested
 here are not the model's own but those of its `references`, which do not follow. Each is looked at in three ways:
@@ -27,30 +27,40 @@ from streamgp.evaluation.change_tests import Bets, Column, Detector, log_mean
 from streamgp.evaluation.references import KINDS
 from streamgp.numerics.checkpoint.encoding import register
 
-SHIFT = 2.0  # bets are on a mean so far out, in standard deviations
-TOLERATED = 0.125  # on either side
+# Bets are on a mean of the errors so far from zero, in standard deviations.
+SHIFT = 2.0
+# A mean of the errors this far from zero, on either side, is tolerated.
+TOLERATED = 0.125
 CAP = float(np.log(100.0))
 SLOPE_CAP = float(np.log(60.0))  # a level tells more than a slope where both explain the errors
 RATIO, TOLERATED_RATIO = 3.0, 1.05  # bets on errors so many times larger than those tolerated
-SCALE_CAP = float(np.log(40.0))  # and a slope more than a scale
+SCALE_CAP = float(np.log(40.0))  # lower than `SLOPE_CAP`, since a slope tells more than a scale
 NO_BET = -10.0
-FIRST = 20  # rows, in which what is usual is learnt
+FIRST = 20  # first rows, in which the usual size of the errors is learnt
 REST = 20  # rows after an alarm
-WAIT = 8  # rows from the first of a change to its alarm, at most, while the model has not followed
-MEMORY, MEMORY_AFTER = 100.0, 25.0  # of the size of the errors; after an alarm
-MEAN_MEMORY = 10.0  # of their mean after an alarm
-MOST_STEP = 8.0  # standard deviations by which a row counts in it, away from zero
+# An alarm comes at most so many rows after the change, while the model has not followed it.
+WAIT = 8
+# The memory of the size of the errors, usually and after an alarm.
+MEMORY, MEMORY_AFTER = 100.0, 25.0
+MEAN_MEMORY = 10.0  # memory of the mean of the errors after an alarm
+# A row counts in this mean by at most so many standard deviations away from zero.
+MOST_STEP = 8.0
 CORRELATION_MEMORY = 300.0
 CHANCE = 0.115  # twice the standard deviation of the correlation of so many rows
 MOST_SHARE = 0.98
 CENTRE_MEMORY = 500.0
 LARGEST = 1e6  # standard deviations
-ORDINARY = 2.0  # standard deviations up to which an error counts in the size
+# An error counts in the size up to so many standard deviations.
+ORDINARY = 2.0
 USUAL_SIZE = 0.6745  # median of the absolute value of a normal score
-_SHARE = 0.9205  # of the mean square of a normal error is left then
-BACK = 0.25  # of the mean of the errors: it is what it was
-REPEATS = 0.25  # share of repeats from which on they are usual
-KEPT = 40  # latest rows, from which a change is measured
+# This share of the mean square of a normal error is left by the limit `ORDINARY`.
+_SHARE = 0.9205
+# After an alarm, a level counts as usual again once the mean of the errors is below this.
+BACK = 0.25
+# From this share of repeated targets on, repeats are usual.
+REPEATS = 0.25
+# A change is measured on so many latest rows.
+KEPT = 40
 BETS = {"level": [0, 1, 5, 6], "slope": [2, 3, 7, 8], "scale": [4, 9]}
 _EACH = 5  # bets on each reference
 # Of the latest rows: number, time, the model's error, of each reference error and score, side.
@@ -150,7 +160,8 @@ class MoveTests:
         known = np.array([_share(product, square, self.tested) for product, square, _ in self.sizes.tolist()])
         means = means * (1.0 - known[:, 0]) / known[:, 1] / np.sqrt(np.maximum(self.sizes[:, 2], 1.0))
         sizes = self.sizes.copy()
-        if found is not None and found.kind != "level" and len(since):  # errors are as large as that from now on
+        # Errors are expected to be as large from now on.
+        if found is not None and found.kind != "level" and len(since):
             typical = np.median(np.abs(since), axis=0) / USUAL_SIZE
             sizes[:, 2] = np.maximum(sizes[:, 2], np.square(typical))
         return replace(

@@ -1,4 +1,4 @@
-"""How large a sudden change is, since when it is there, and whether the model has followed it."""
+"""The size and the start of a sudden change, and whether the model has followed it."""
 
 from dataclasses import dataclass
 

@@ -12,7 +12,8 @@ def neighbour_error(coordinates: Float[np.ndarray, "n d"], labels: Sequence | np
     The score is optimistic: a row with the copied coordinates of a row of its label does as well as one embedded
     by a model.
     """
-    from sklearn.neighbors import NearestNeighbors  # heavy, and for this score alone
+    # The import is slow, and only this score needs it.
+    from sklearn.neighbors import NearestNeighbors
 
     labels = np.asarray(labels)
     nearest = NearestNeighbors(n_neighbors=1).fit(coordinates).kneighbors(return_distance=False)[:, 0]

@@ -81,7 +81,8 @@ class OrdinalMetrics:
         self.grades = list(grades)
         self.warmup = warmup
         self.rows = 0
-        self.unlabelled_rows = 0  # of these
+        # The number of these rows without a grade.
+        self.unlabelled_rows = 0
         self._known = ClassCounts(len(self.grades), horizon)
         self._confusion = np.zeros((len(self.grades),) * 2, np.int64)
         self._sums = np.zeros(4)

@@ -1,4 +1,4 @@
-"""What would be predicted had nothing been learnt lately: by the weights of a while ago, and by what stays.
+"""Reference predictions for tests of change: by the weights of some rows ago, and by the experts that do not adapt.
 
 After a change the weights of an ensemble go within a few rows to the experts that follow it, and so do predictions:
 of its errors little is left to be seen. What the experts that led before say of the same rows is known as well. Their
@@ -17,8 +17,10 @@ from streamgp.core.predictive import trimmed
 from streamgp.models.base import FittedExpert
 from streamgp.numerics.checkpoint.encoding import register
 
-LAG = 12  # rows; within so many a change is to be found
-KINDS = 2  # of references: by earlier weights, and by the steady experts
+# A change should be found within so many rows.
+LAG = 12
+# There are two references: by earlier weights, and by the steady experts.
+KINDS = 2
 
 
 class Experts(NamedTuple):

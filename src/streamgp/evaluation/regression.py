@@ -18,7 +18,8 @@ from streamgp.numerics.quantiles import mixture_quantiles
 
 COVERAGE_LEVELS = (50, 90, 95)
 QUANTILES = (0.05, 0.5, 0.95)
-_BATCH_ELEMENTS = 1 << 15  # of an array at a time: so many stay in a core's cache
+# Arrays are processed in parts of so many elements, which fit in a core's cache.
+_BATCH_ELEMENTS = 1 << 15
 
 
 class RegressionScores(NamedTuple):
@@ -149,7 +150,8 @@ _ERRORS = (
     *(f"{name}_unflagged" for name in ("_model", "_persistence", "_running")),
 )
 BASELINES = ("persistence", "running_mean")
-SQUARED = "squared_error"  # the score of means: a baseline without a distribution is at no disadvantage
+# The score of means, by which a baseline without a distribution is at no disadvantage.
+SQUARED = "squared_error"
 
 
 class RegressionMetrics:
@@ -164,7 +166,8 @@ class RegressionMetrics:
         self.targets = targets
         self.warmup = warmup
         self.rows = 0
-        self.unlabelled_rows = 0  # of these
+        # The number of these rows without a target.
+        self.unlabelled_rows = 0
         # Their predictions of the next rows, oldest first: (rows, baseline, target).
         self._baselines = np.full((max(horizon, 1), 2, len(targets)), np.nan)
         self._seen = [Moments() for _ in targets]
@@ -172,7 +175,8 @@ class RegressionMetrics:
         self._model = [PointErrors() for _ in targets]
         self._persistence = [PointErrors() for _ in targets]
         self._running = [PointErrors() for _ in targets]
-        self._flagged = 0  # of the scored rows
+        # The number of scored rows that were flagged as outliers.
+        self._flagged = 0
         self._unflagged = [Moments() for _ in targets]  # the targets of the others
         self._model_unflagged = [PointErrors() for _ in targets]
         self._persistence_unflagged = [PointErrors() for _ in targets]
@@ -213,7 +217,8 @@ class RegressionMetrics:
             count, mean, _ = self._seen[e]
             came = y[seen, e]
             means = (count * mean + np.cumsum(came)) / (count + 1.0 + np.arange(len(came)))
-            at = np.cumsum(seen)  # the latest of those that came; 0: none in these rows
+            # The number of the latest row with a target; 0 if none of these rows has one.
+            at = np.cumsum(seen)
             known[:, 0, e] = np.append(self._baselines[-1, 0, e], came)[at]
             known[:, 1, e] = np.append(self._baselines[-1, 1, e], means)[at]
             self._seen[e] = self._seen[e].add(came)

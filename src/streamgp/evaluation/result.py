@@ -1,4 +1,4 @@
-"""What `evaluate` returns: the predictions and scores of all rows that were given."""
+"""The result of `evaluate`: the predictions and scores of all rows."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -149,7 +149,8 @@ def collect_classification(
 
 def _join(parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
     """Join tables of which the later ones may have more columns, of new classes: NaN before."""
-    names = parts[-1]  # the most
+    # The last table has all columns.
+    names = parts[-1]
     rows = [len(part["y"]) for part in parts]
     return {
         name: np.concatenate(

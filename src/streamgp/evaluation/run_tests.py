@@ -16,12 +16,18 @@ from streamgp.evaluation.change_tests import Column, Detector, log_mean
 from streamgp.numerics.checkpoint.encoding import register
 
 LENGTHS = 24  # classes of lengths: 0, 1, 2-3, 4-7, ...
-TOLERATED = 2.0  # times the odds that were learnt
-LEAST = 0.1  # chance that is tolerated of any run
-PRIOR = 20.0  # rows that runs of the next shorter class count for
-ODDS = (4.0, 100.0)  # times those tolerated: what bets are on
-MOST_TICKS = 1000  # of one gap
-GAPS = 100  # whose median is the usual one
+# Odds up to so many times the learnt ones are tolerated.
+TOLERATED = 2.0
+# The tolerated probability that a run goes on is at least this.
+LEAST = 0.1
+# Runs of the next shorter class count as so many rows.
+PRIOR = 20.0
+# Bets are on so many times the tolerated odds.
+ODDS = (4.0, 100.0)
+# The most ticks of one gap.
+MOST_TICKS = 1000
+# The usual gap is the median of so many gaps.
+GAPS = 100
 
 
 @register

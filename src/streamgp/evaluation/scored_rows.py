@@ -1,4 +1,4 @@
-"""Rows of a stream after they were predicted, scored and learnt, and what their scores amount to."""
+"""Rows of a stream after they were predicted, scored and learnt, and the summary of their scores."""
 
 from typing import Any, NamedTuple
 
@@ -74,7 +74,8 @@ def score_rows(
         marks = [flagged] if isinstance(metrics, RegressionMetrics) else []
         return scores, metrics.add(scores, *marks)
     scores: Any = _drop_target_scores(metrics.score(predictive, np.where(np.isnan(y), 0.0, y), *exposed), y)
-    if isinstance(metrics, RegressionMetrics) and np.isfinite(y).any():  # of several targets
+    # Some targets of the row are observed.
+    if isinstance(metrics, RegressionMetrics) and np.isfinite(y).any():
         return scores, metrics.add(scores, flagged)
     return scores, metrics.add_unlabelled(scores)
 

@@ -1,4 +1,4 @@
-"""How evaluations are shown: as frames, as charts, and as the page that the command writes."""
+"""Evaluations as frames, as charts, and as the page that the command writes."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -170,7 +170,8 @@ class Shown:
         """
         if not Path(path).absolute().parent.is_dir():
             raise FileNotFoundError(f"path: expected a file in a directory that exists, got {path}")
-        from streamgp.reports.run_page import render_run  # brings polars, which no other method needs
+        # The import is here because it loads polars, which no other method needs.
+        from streamgp.reports.run_page import render_run
 
         given = self._given
         with progress_bar("which inputs matter", 2, progress) as bar:
@@ -195,7 +196,8 @@ class Shown:
 
     def _tables(self) -> tuple[Any, Any]:
         """Return the tables of predictions and of weights that charts are made from."""
-        from streamgp.evaluation import page_tables  # brings polars
+        # The import is here because it loads polars.
+        from streamgp.evaluation import page_tables
 
         given = self._given
         found = page_tables.predictions(given.kept, given.table)

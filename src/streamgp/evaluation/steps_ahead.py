@@ -13,10 +13,12 @@ from streamgp.models.families import family_of
 from streamgp.models.spec import Spec
 from streamgp.stream.learner import StreamLearner
 
-PATHS = 300  # drawn at an origin
+# The number of paths that are drawn at an origin.
+PATHS = 300
 LEVELS = (50, 80, 90, 95)
 QUANTILES = {"q05": 0.05, "q50": 0.5, "q95": 0.95}
-LONGEST_SEASON = 1_000  # rows: so many past targets are kept for the seasonal baseline
+# So many past targets are kept for the seasonal baseline.
+LONGEST_SEASON = 1_000
 SHORTEST_SEASON = 4  # lags below are no season
 NAMES = ("mean", "std", *QUANTILES)
 
@@ -70,17 +72,21 @@ class StepsAhead:
             )
         self.steps, self.targets, self._known = steps, list(targets), known
         e = len(self.targets)
-        self._seen = 0  # rows
+        # The number of rows seen.
+        self._seen = 0
         self._at = 0  # rows of the forecast under way that have come
-        self._paths = np.empty((0, steps, e))  # of this forecast: none before the first origin
-        self._naive = np.full((2, steps, e), np.nan)  # last target, seasonal
+        # The draws of this forecast; none before the first origin.
+        self._paths = np.empty((0, steps, e))
+        # The forecasts by the last target, and by the last season.
+        self._naive = np.full((2, steps, e), np.nan)
         self._scale = np.ones(e)
         self._came = np.full((steps, e), np.nan)  # targets of this forecast
         self._past = np.full((LONGEST_SEASON, e), np.nan)
         self._season = 0
         self._moments = [Moments() for _ in self.targets]
         self._rows = np.zeros((steps, e))
-        self._sums = np.zeros((3, steps, e))  # squared, absolute, CRPS
+        # The sums of squared errors, absolute errors and CRPS.
+        self._sums = np.zeros((3, steps, e))
         self._covered = np.zeros((len(LEVELS), steps, e))
         self._naive_sums = np.zeros((2, 2, steps, e))  # rows and squares of each baseline
         self._energy = np.zeros(2)  # forecasts whose targets all came, and their energy scores

@@ -1,4 +1,4 @@
-"""Evidence that goes on after an alarm: what has changed and stays so is reported once.
+"""Evidence that continues after an alarm, so that a change that stays is reported once.
 
 A watch bets against a range of what is usual, around what the model says. After an alarm it bets nothing for a
 hundred rows or more, and averages what it sees. From then on the range reaches to that average as well, which follows
@@ -16,7 +16,8 @@ from jaxtyping import Bool, Float
 from streamgp.evaluation.change_tests import Bets, Column, Detector
 from streamgp.numerics.checkpoint.encoding import register
 
-CAP = float(np.log(20.0))  # no row counts for more: with less than half a dozen there is no alarm
+# The most that a row counts for: an alarm needs at least half a dozen rows.
+CAP = float(np.log(20.0))
 MEMORY = 500
 
 Statistics = Float[np.ndarray, "n m"]
@@ -25,7 +26,8 @@ Kinds = Bool[np.ndarray, "n k"]
 
 def averages(values: Statistics, before: Float[np.ndarray, " m"], memory: float) -> Float[np.ndarray, "n+1 m"]:
     """Return exponentially weighted averages before each row and after the last, (n + 1, m)."""
-    from scipy.signal import lfilter  # heavy, and for alarms alone
+    # The import is slow, and only alarms need it.
+    from scipy.signal import lfilter
 
     keep = 1.0 - 1.0 / memory
     after, _ = lfilter([1.0 - keep], [1.0, -keep], values, axis=0, zi=keep * before[None])

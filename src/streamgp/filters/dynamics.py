@@ -1,4 +1,4 @@
-"""How an expert's weights move between rows: not at all, as a random walk, or back to the prior.
+"""The dynamics of an expert's weights between rows: static, a random walk, or a return to the prior.
 
 All are one first-order recursion, ``theta_t = decay theta_{t-1} + N(0, diffusion v I)`` with v the prior
 variance, so that experts with different dynamics run side by side in one batch.

@@ -29,14 +29,19 @@ LEVEL_MEMORY = 0.98  # discount of the level of the squared innovations
 # Of the level: a filter that expects far too much has one near zero, which a few rows cannot show; and between bursts
 # it falls, too.
 MIN_FLOOR, MAX_FLOOR = 0.1, 1.0
-MAX_LEARNT = 4.0  # times the level: as much of a row beyond the threshold enters it
-RUN_MEMORY = 0.8  # discount of the share of rows beyond: the fifth in succession finds it above a half
+# A row beyond the threshold enters the level as so many times the level.
+MAX_LEARNT = 4.0
+# The discount of the share of rows beyond. After four in succession it is above a half.
+RUN_MEMORY = 0.8
 CHANGE = 0.5
-MAX_GROWTH = 4.0  # times the innovation before: a row of a change is not further out
+# A row of a change is at most so many times further out than the row before.
+MAX_GROWTH = 4.0
 AGREEMENT_MEMORY = 0.95  # discount of the share of outliers that the row after confirmed
-CONFIRMED = 0.5  # part of the outlier that the next innovation has to repeat to confirm it
+# The next innovation confirms an outlier if it repeats this part of it.
+CONFIRMED = 0.5
 NO_AGREEMENT, FULL_AGREEMENT = 0.1, 0.4  # shares of confirmed outliers between which the threshold rises
-MAX_RAISED = 1e8  # times its variance: a row further out enters as one that is so far out
+# The noise variance of a row is raised by this factor at most.
+MAX_RAISED = 1e8
 
 
 @register

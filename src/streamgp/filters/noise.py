@@ -1,4 +1,4 @@
-"""Noise whose level adapts: every filter has several experts, which differ only in how they treat its errors.
+"""Adaptive noise levels: every filter has several experts, which differ only in how they treat its errors.
 
 A filter's recursion does not depend on the unit of its variances. With a normal-inverse-gamma prior it runs in units
 of the unknown noise variance, and all that learns the unit is two numbers: a (the shape) and, for each output, b
@@ -32,7 +32,8 @@ CONSTANT = "constant"
 PRIOR_ROWS = 10.0
 # The variance stays above this share of the filter's own: after thousands of rows without any error it would not.
 MIN_FACTOR = 1e-12
-MAX_LEARNT = 4.0  # times the expected square: as much of an outlier enters the level of the noise
+# An outlier enters the level of the noise as so many times the expected square.
+MAX_LEARNT = 4.0
 
 
 @register
@@ -167,7 +168,8 @@ class NoiseKinds(eqx.Module):
             error, var, gap, keep, known, is_outlier = row
             before = state if known is None else state._replace(error=known)
             new = self.update(before, error, var, gap, is_outlier)
-            if known is not None and is_outlier is not None:  # of a forecast that met one, nothing lasts
+            # The error of a forecast that met an outlier is not carried on.
+            if known is not None and is_outlier is not None:
                 new = new._replace(error=jnp.where(is_outlier[:, None], 0.0, new.error))
             return jax.tree.map(lambda a, b: jnp.where(keep, a, b), new, state), state
 

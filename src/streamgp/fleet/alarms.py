@@ -1,4 +1,4 @@
-"""Which keys of a fleet have changed: alarms of each, of those keys that a false discovery rate lets through."""
+"""Alarms of the keys of a fleet, limited to those that a false discovery rate allows."""
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -49,11 +49,14 @@ def fleet_alarms(found: "FleetEvaluation", rate: float = 0.1) -> Any:
     ValueError
         If `rate` is not strictly between 0 and 1.
     """
-    from streamgp.fleet.frames import as_times, new_frame  # which those who have no fleet need not import
+    # The import is here, so that users without a fleet do not load it.
+    from streamgp.fleet.frames import as_times, new_frame
 
-    e_bh([], rate)  # checks it before the work
+    # The rate is checked before the work.
+    e_bh([], rate)
     settings, rows = found.settings, found.rows
-    place = np.full(len(rows.keys), -1)  # of each row of the frame among those that were learnt
+    # The place of each row of the frame among the rows that were learnt.
+    place = np.full(len(rows.keys), -1)
     place[rows.good] = np.arange(len(rows.good))
     by_key: dict[Any, list[int]] = {}
     for row, key in enumerate(rows.keys):
@@ -63,7 +66,8 @@ def fleet_alarms(found: "FleetEvaluation", rate: float = 0.1) -> Any:
         for done, (key, of) in enumerate(by_key.items(), start=1):
             numbers = np.flatnonzero(place[of] >= 0)
             which = place[of][numbers]
-            if rows.fitted[which].any():  # of the others nothing is known
+            # Keys without a row that the fitted model predicted are not tested.
+            if rows.fitted[which].any():
                 tests[key] = _tested(rows, which, numbers, settings.target_col)
             bar.at(done)
     changed = e_bh(np.array([test.e_value for test in tests.values()]), rate)
@@ -86,7 +90,8 @@ def fleet_alarms(found: "FleetEvaluation", rate: float = 0.1) -> Any:
 def _tested(rows: "TestedRows", which: np.ndarray, numbers: np.ndarray, target: str) -> Alarms:
     """Test those rows of a key that were learnt, which have these numbers among all of it."""
     alarms = Alarms([target])
-    for fitted in (False, True):  # the fitted fleet's come last
+    # The rows of the fitted fleet come last.
+    for fitted in (False, True):
         here = rows.fitted[which] == fitted
         if here.any():
             of = which[here]

@@ -1,4 +1,4 @@
-"""What fleets add to the core."""
+"""The declaration of what fleets add to the core."""
 
 from streamgp.annexes import Annex
 

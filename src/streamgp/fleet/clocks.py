@@ -1,4 +1,4 @@
-"""How far apart the rows of the keys of a fleet usually are, and which times are in doubt."""
+"""The usual time between the rows of each key of a fleet, and the times that are in doubt."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""`streamgp run --key`: what a fleet is asked, refused and reports."""
+"""The options, checks and messages of `streamgp run --key`."""
 
 import shlex
 from pathlib import Path
@@ -29,7 +29,8 @@ def run_keyed(json: str | None, lags: str, **given: Any) -> None:
 
     check_json(json)
     try:
-        chosen: dict[str, Any] = {AUTO: None, NONE: []}  # a fleet has lags of its own, and finds the season
+        # A fleet chooses its own lags, and finds the season.
+        chosen: dict[str, Any] = {AUTO: None, NONE: []}
         looked_back = chosen[lags] if lags in chosen else parsed({"lags": lags})["lags"]
     except ValueError as error:
         raise RunError(str(error)) from error

@@ -1,4 +1,4 @@
-"""The keys of a fleet, by number in the order of their first rows, and which rows cannot be learnt."""
+"""The keys of a fleet, by number in the order of their first rows, and the rows that cannot be learnt."""
 
 from collections.abc import Collection, Sequence
 from hashlib import blake2b
@@ -16,7 +16,8 @@ from streamgp.table import DataError
 from streamgp.table.summer_time import advise_on_order
 
 MAX_GROUPS = 1_000
-_MANY = 1 << 30  # rows of a key, from which on they are counted in 64 bits
+# From so many rows of a key on, its rows are counted in 64 bits.
+_MANY = 1 << 30
 
 
 def shard_of(key: Key, shards: int) -> int:
@@ -34,7 +35,8 @@ class BadRows(NamedTuple):
     backwards: Bool[np.ndarray, " n"]
     other_group: Bool[np.ndarray, " n"]
     in_doubt: Bool[np.ndarray, " n"]
-    pair: tuple[float, float] | None = None  # the first time not after the one before of its key: that, and it
+    # The first time that is not after the key's time before: that time, and it.
+    pair: tuple[float, float] | None = None
 
     @property
     def any(self) -> Bool[np.ndarray, " n"]:
@@ -198,7 +200,8 @@ class Directory:
         none = np.zeros(len(number), bool)
         in_doubt = none if in_doubt is None else in_doubt
         its = np.full(number.max(initial=NEW) + 2, NEW)
-        first = np.flatnonzero(~no_key & (group != NEW))[::-1]  # of assignments the last one counts
+        # Where a key is assigned several times, the last assignment counts.
+        first = np.flatnonzero(~no_key & (group != NEW))[::-1]
         its[number[first]] = group[first]
         its[: len(self.group)] = self.group[: len(its)]
         other_group = ~no_key & ((group == NEW) | (group != its[number]))
@@ -214,7 +217,8 @@ class Directory:
             key = number[order]
             first = np.r_[True, key[1:] != key[:-1]]
             before = np.where(first, latest[key], np.r_[-np.inf, times[order][:-1]])
-            if (times[order] <= before).any():  # what comes after a bad row is held against the last good one
+            # A row after a bad one is compared with the last good one.
+            if (times[order] <= before).any():
                 for i, k in zip(order.tolist(), key.tolist(), strict=True):
                     duplicate[i], backwards[i] = times[i] == latest[k], times[i] < latest[k]
                     if pair is None and times[i] <= latest[k]:

@@ -1,4 +1,4 @@
-"""The fleet's engine: what is predicted before the warm-up ends, the fit at its end, and when priors are due anew."""
+"""The engine of a fleet: predictions before the warm-up ends, the fit at its end, and the renewal of priors."""
 
 from dataclasses import replace
 from typing import Any
@@ -20,8 +20,10 @@ from streamgp.fleet.warmup import DOF, PooledRows, fit_fleet, median_gap
 from streamgp.numerics import student_t
 from streamgp.numerics.mixtures import log_sum
 
-HISTORY = 4  # targets that a key must have shown before its next one counts towards the warm-up
-MAX_WARMUP = 512  # times its length: so many rows end the warm-up, whatever they are
+# A key's rows count towards the warm-up after so many targets.
+HISTORY = 4
+# The warm-up ends after so many times its length, whatever the rows are.
+MAX_WARMUP = 512
 NEVER = 1 << 62  # rows
 
 
@@ -62,11 +64,13 @@ class FleetEngine:
         self._directory = directory
         self.rows = self.refresh_at = 0
         self.fitted_at = NEVER
-        self.counted = 0  # rows towards the warm-up
+        # The number of rows that count towards the warm-up.
+        self.counted = 0
         self.model: FleetModel | None = None
         self.provisional = Provisional()
         self.waiting: list[PooledRows] = []
-        self.broken = False  # a call ended in its midst
+        # Whether a call ended halfway.
+        self.broken = False
 
     def predict(
         self,

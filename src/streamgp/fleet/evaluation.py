@@ -1,4 +1,4 @@
-"""Test, then train: what a fleet predicted of rows before it learnt them, and how good that was."""
+"""Test-then-train evaluation of a fleet: its predictions of rows before it learnt them, and their scores."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -20,9 +20,12 @@ from streamgp.fleet.states import KeyBeliefs, identity
 from streamgp.numerics import student_t
 from streamgp.numerics.checkpoint.encoding import register
 
-SHARE = 0.005  # of the weights that is dealt out evenly after every row
-HALF = 0.5  # of the experts' weight decides whether a row is an outlier, and whether the stream has shifted
-TOLERATED = 1e-6  # of the noise variance that rounding may have taken from a prediction's variance
+# The share of the weights that is dealt out evenly after every row.
+SHARE = 0.005
+# This share of the experts' weight decides whether a row is an outlier, and whether the stream has shifted.
+HALF = 0.5
+# Rounding may have reduced a predictive variance by this share of the noise variance.
+TOLERATED = 1e-6
 
 
 @cache

@@ -12,7 +12,8 @@ from streamgp.fleet.scales import REACH, YOUNG
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.coding import cycle
 
-ABSURD = 1e9  # scales; an input so far out is no measurement, and taken to be missing
+# An input so many scales out is no measurement, and counts as missing.
+ABSURD = 1e9
 
 
 @register

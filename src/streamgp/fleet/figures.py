@@ -12,8 +12,10 @@ from streamgp.fleet.page_content import coverage_by_chance
 from streamgp.reports import curves
 from streamgp.reports.drawing import DASHED, ink, line, svg_element
 
-FAR, NEAR = (205, 62, 74), (62, 126, 200)  # of cells; what lies under them, light or dark, shows through
-LEAST, MOST = -1.5, 2.0  # doublings of what is expected, at which a cell has its full colour
+# The colours of cells at both ends; the page's background shows through, light or dark.
+FAR, NEAR = (205, 62, 74), (62, 126, 200)
+# A cell has its full colour at so many doublings of the expected error.
+LEAST, MOST = -1.5, 2.0
 
 
 def strip(cells: np.ndarray) -> str:

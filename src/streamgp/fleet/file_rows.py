@@ -15,7 +15,8 @@ from streamgp.table.sources import open_source
 if TYPE_CHECKING:
     from streamgp.fleet.run import FleetRunSettings
 
-INFER_ROWS = 1_000  # that decide the kinds of the columns
+# The first rows, which decide the kinds of the columns.
+INFER_ROWS = 1_000
 
 
 class KeyedRows:
@@ -26,8 +27,10 @@ class KeyedRows:
         self._source = open_source(settings.data)
         self.name = self._source.name
         self.chunk = settings.chunk
-        self.first_fault: str | None = None  # of the first row that could not be read at all
-        self.gaps: dict[str, Gaps] = {}  # of inputs and targets, in the rows given
+        # The message on the first row that could not be read at all.
+        self.first_fault: str | None = None
+        # The gaps of inputs and targets in the rows given.
+        self.gaps: dict[str, Gaps] = {}
         try:
             self._head = self._source.read(self._wanted(INFER_ROWS))
             if not self._head.size:

@@ -1,4 +1,4 @@
-"""The fleet as its users meet it: frames of many keyed streams in, predictions and scores out."""
+"""The public class of a fleet: frames of many keyed streams in, predictions and scores out."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -305,7 +305,8 @@ class StreamingGPFleet:
             settings = tree["settings"]
             if not isinstance(settings, FleetSettings):
                 raise TypeError(f"settings of a fleet expected, got {type(settings).__name__}")
-            settings = replace(settings, engine="local", workers=None, max_active=None, directory=None)  # checks them
+            # Making new settings checks the stored ones.
+            settings = replace(settings, engine="local", workers=None, max_active=None, directory=None)
         fleet.settings = replace(settings, engine=engine, **where)
         with checkpoint.reading(path):
             fleet._begin(tree["columns"], tree["seq"])

@@ -1,4 +1,4 @@
-"""Several steps ahead of every key: each step's mean is the lag of those after it, and so is its error.
+"""Forecasts several steps ahead for every key, in which the mean of a step is a lag of later steps.
 
 The errors of the steps so far have a covariance, which the derivatives of the next mean by its lags carry on: of a
 linear model this is exact, of the Fourier features it is the first order. What a belief does not know of the weights
@@ -44,7 +44,8 @@ def stepped(
 ) -> Mixture:
     """Forecast the targets of keys, the steps of the first key first."""
     h = times.shape[1]
-    cov = np.zeros((len(times), h, h))  # of the errors of the steps
+    # The covariance of the errors of the steps.
+    cov = np.zeros((len(times), h, h))
     log_weights, means, variances, dof = (np.empty((len(times), h, len(DOF))) for _ in Mixture._fields)
     for step in range(h):
         ahead = model.predict(states, X[:, step], times[:, step])
@@ -96,7 +97,8 @@ def rows_ahead(
             )
         return times[number], X[number]
     given, key = _given(X_future, settings, columns, directory)
-    wanted = np.isin(key, number)  # of other keys it may have any rows
+    # Other keys may have any rows.
+    wanted = np.isin(key, number)
     count = np.bincount(key, minlength=len(directory))[number]
     if (count != h).any():
         odd = int(np.argmax(count != h))

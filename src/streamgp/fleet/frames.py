@@ -1,4 +1,4 @@
-"""Long frames of pandas, polars or Arrow, to arrays and back; what is wrong is said before anything is learnt."""
+"""Long frames of pandas, polars or Arrow as arrays, and back; errors are raised before anything is learnt."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -18,9 +18,12 @@ from streamgp.table.containers import is_missing
 from streamgp.table.numbers import to_numbers
 
 Key = str | int
-_SHOWN = 3  # offenders that a message names
-_ZONE = re.compile(r":\d\d\S*(Z|[+-]\d\d:?\d\d)$")  # of a time with its zone
-_WHOLE = 1 << 127  # below which a whole number can be a key
+# A message names so many offenders.
+_SHOWN = 3
+# The end of a time with its zone.
+_ZONE = re.compile(r":\d\d\S*(Z|[+-]\d\d:?\d\d)$")
+# A whole number can be a key below this limit.
+_WHOLE = 1 << 127
 
 
 @register
@@ -138,7 +141,8 @@ def with_columns(table: Table, settings: FleetSettings, values: Mapping[str, np.
     made = [nw.new_series(name, array, backend=table.frame.implementation) for name, array in values.items()]
     if frame.implementation.is_pandas_like():
         made = [nw.maybe_set_index(s, index=nw.maybe_get_index(frame)) for s in made]
-    if frame.implementation.is_polars():  # put together without its threads, which a forked process has not
+    # The frame is built without the threads of polars, which a forked process does not have.
+    if frame.implementation.is_polars():
         columns = [*(frame[name] for name in own), *made]
         return nw.from_dict({column.name: column for column in columns}).to_native()
     return frame.with_columns(*made).to_native()
@@ -214,7 +218,8 @@ def _keys(series: Any, name: str) -> tuple[list[Key | None], str]:
     if not (kind in texts or kind.is_numeric()):
         raise DataError(f"column '{name}': expected keys of text or whole numbers, got a column of {kind}.")
     text: list[Key | None] = [None if is_missing(value) else value for value in values]
-    if any(isinstance(key, date) for key in text):  # as text, as in a file
+    # Dates become text, as in a file.
+    if any(isinstance(key, date) for key in text):
         text = [key.isoformat() if isinstance(key, date) else key for key in text]
     odd = {type(value): i for i, value in reversed(list(enumerate(text))) if value is not None}
     if len(odd) > 1 or not set(odd) <= {str, int}:

@@ -1,4 +1,4 @@
-"""The keys of a fleet of which only some are awake: those that have had no row for longest sleep on disk.
+"""The keys of a fleet of which only some are in memory: those without a row for longest are on disk.
 
 Which these are is decided by counts of rows, and what a key predicts depends on its own rows alone: so the numbers
 are those of a fleet that keeps all keys awake.
@@ -21,9 +21,11 @@ from streamgp.fleet.pooling import BeliefSums
 from streamgp.fleet.sleepers import FILE_KEYS, Sleepers
 from streamgp.fleet.states import KeyStates, joined, take
 
-FOLDER = "streamgp-asleep-"  # begins the name of the folder of files
+# The name of the folder of files begins with this.
+FOLDER = "streamgp-asleep-"
 NOWHERE = -1  # the place of a key that is asleep, or yet to be born
-BATCH = 8  # of the places, one in so many is made free at once
+# One in so many places is freed at a time.
+BATCH = 8
 
 
 class HibernatingKeys:
@@ -44,9 +46,11 @@ class HibernatingKeys:
         finalize(self, rmtree, folder, ignore_errors=True)
         self.sleepers = Sleepers(Path(folder))
         self._awake = LocalKeys()
-        self._place = np.empty(0, np.int32)  # of every key
+        # The place of every key.
+        self._place = np.empty(0, np.int32)
         self._holder = np.full(max_active, NOWHERE)  # the key in every place
-        self._used = np.zeros(max_active, np.int64)  # when a key of that place last had a row, in rows
+        # The row count when a key of each place last had a row.
+        self._used = np.zeros(max_active, np.int64)
         self._rows = 0
 
     def use(self, model: FleetModel) -> None:

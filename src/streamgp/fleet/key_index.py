@@ -14,7 +14,8 @@ from jaxtyping import Int
 from streamgp.fleet.frames import Key
 
 NEW = -1  # the number of a key that is not known
-_RECENT = 4_096  # keys that wait at least
+# So many keys wait at least before they are sorted in.
+_RECENT = 4_096
 
 
 class KeyIndex:
@@ -23,7 +24,8 @@ class KeyIndex:
     def __init__(self) -> None:
         self._types: tuple[type, ...] = (str,)
         self._keys = pl.Series([], dtype=pl.String)
-        self._hashes = np.empty(0, np.uint64)  # of these, sorted, and the numbers in that order
+        # The sorted hashes of these keys, and the numbers in that order.
+        self._hashes = np.empty(0, np.uint64)
         self._numbers = np.empty(0, np.int32)
         self._recent: dict[Key, int] = {}
 
@@ -65,7 +67,8 @@ class KeyIndex:
         hashes = _hashes(asked)
         found, at = np.full(len(keys), NEW), np.searchsorted(self._hashes, hashes)
         left = np.arange(len(keys))
-        while True:  # once, and again for those whose hash is that of another key as well
+        # The loop runs again for keys whose hash is also that of another key.
+        while True:
             place = at[left]
             left = left[(place < len(self._hashes)) & (self._hashes.take(place, mode="clip") == hashes[left])]
             if not len(left):

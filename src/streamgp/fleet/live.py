@@ -1,4 +1,4 @@
-"""A fleet at work: one thread teaches it, while others predict."""
+"""A fleet in service: one thread learns, while others predict."""
 
 from threading import Lock
 from typing import Any

@@ -17,7 +17,8 @@ from streamgp.fleet.states import KeyStates, put, take, with_room
 from streamgp.fleet.warmup import DOF, rounds
 from streamgp.numerics.threads import one_blas_thread
 
-BLOCK = 1_024  # keys at a time, whose covariances stay in a cache
+# The covariances of so many keys fit in a cache.
+BLOCK = 1_024
 
 Numbers = Int[np.ndarray, " n"]
 Values = Float[np.ndarray, " n"]

@@ -1,4 +1,4 @@
-"""A row of each of some keys: its features, its prediction, and what its target teaches."""
+"""A row of each of some keys: its features, its prediction, and the update by its target."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -15,7 +15,8 @@ from streamgp.numerics import student_t
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.mixtures import log_sum
 
-BELIEVED = 1.0  # standard deviations; of an outlier so much becomes a lag of the rows after it
+# An outlier becomes a lag of later rows as at most so many standard deviations.
+BELIEVED = 1.0
 QUANTILES = (0.05, 0.5, 0.95)
 
 
@@ -115,7 +116,8 @@ class FleetModel:
         past = np.concatenate([states.past[:, 1:], np.where(is_outlier & ~young, near, y)[:, None]], axis=1)
         values = np.column_stack([y, X])
         moments = self.scales.learn_row(states.moments, past, values, ahead.scale, is_outlier | is_shift)
-        if is_shift.any():  # the key goes on as it was, in another place
+        # The key keeps its beliefs at another level.
+        if is_shift.any():
             at = np.flatnonzero(is_shift)
             past[at, :-1] += (y - mean)[at, None]
             moments.count[at, 0] = YOUNG

@@ -1,4 +1,4 @@
-"""From mixtures to columns, and from the sums over every key's rows to scores."""
+"""Columns of output from mixtures, and scores from the sums over every key's rows."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the page of a fleet shows: keys beside naive baselines, along time, the worst ones, new and silent ones."""
+"""The content of a fleet's page: keys beside naive baselines, along time, the worst ones, new and silent ones."""
 
 import math
 from typing import Any
@@ -11,12 +11,16 @@ from scipy.stats import binom
 from streamgp.reports import verdicts, wording
 
 COLUMNS = ("key", "y", "mean", "std", "q05", "q50", "q95", "log_density")
-BINS, LINES = 120, 300  # of the strip, along time and of keys
+# The strip has so many bins along time, and so many lines of keys.
+BINS, LINES = 120, 300
 WORST, RECENT = 20, 80  # keys that are drawn, and their last rows
 LISTED, FEW = 10_000, 12  # keys of the long table, and of the short ones
-MIN_ERRORS = 8  # of a baseline, before it has a spread of its own
-MIN_ROWS = 10  # scored ones, without which a key is not judged
-RECENTLY = 0.1  # of the time, in which a key is new or silent
+# A baseline needs so many errors before it has a spread of its own.
+MIN_ERRORS = 8
+# A key is judged from so many scored rows on.
+MIN_ROWS = 10
+# A key is new or silent if that began in this last share of the time.
+RECENTLY = 0.1
 
 
 def judged(predictions: pl.LazyFrame, warmup: int) -> pl.DataFrame:

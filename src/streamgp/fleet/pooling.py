@@ -1,4 +1,4 @@
-"""The priors of keys yet to be born, from what the keys so far have come to believe: of all keys, and of groups.
+"""The priors of new keys, from the posteriors of the keys so far: of all keys, and of groups.
 
 A group's prior is drawn to that of all keys, by as much as the keys' beliefs say that groups are alike: the means of
 groups and the keys around them are a one-way analysis of variance with random effects (Searle, Casella and McCulloch
@@ -16,7 +16,8 @@ from streamgp.fleet.states import KeyStates, take
 from streamgp.numerics.linalg import cholesky_solve, solve_lower
 
 BLOCK = 4_096  # keys at a time
-MOST = 1e6  # keys of a group that the fleet counts for where groups do not differ
+# Where groups do not differ, the fleet counts as so many keys of a group.
+MOST = 1e6
 
 
 class BeliefSums(NamedTuple):

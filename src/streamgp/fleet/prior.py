@@ -1,4 +1,4 @@
-"""The fleet's pooled prior: what a key is taken to be before its first row, fitted to what the other keys are like.
+"""The fleet's pooled prior: the belief about a key before its first row, fitted to the other keys.
 
 Every key k is a linear model of its own with a level of noise of its own, l_k: 1 / l_k ~ Gamma(a, a), theta_k ~
 N(m, l_k S), and the noise of its rows has the variance l_k s2. Smooth keys among rough ones are none the rougher for
@@ -22,10 +22,14 @@ from streamgp.numerics import student_t
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.linalg import cholesky, inverses, log_dets
 
-PRIOR_KEYS = 3.0  # keys that the first guess of the covariance counts for
-ROUGH_STEPS, STEPS = 20, 60  # of expectation and maximisation
-MIN_NOISE = 1e-6  # variance, in units of the target's own; a row of so much enters the fit
-MIN_START, MAX_START = 0.5 * student_t.MIN_DOF, 50.0  # of the shape a: predictions need a variance
+# The first guess of the covariance counts as so many keys.
+PRIOR_KEYS = 3.0
+# Steps of expectation-maximisation: of a rough fit, and of the final one.
+ROUGH_STEPS, STEPS = 20, 60
+# The smallest noise variance, in units of the target's own. The fit has one more row with this variance.
+MIN_NOISE = 1e-6
+# The bounds of the shape a; below the lower one, predictions have no variance.
+MIN_START, MAX_START = 0.5 * student_t.MIN_DOF, 50.0
 
 
 @register
@@ -78,7 +82,8 @@ def fit(sums: Sums, guess: Float[np.ndarray, "f f"], steps: int = STEPS) -> Fitt
         V, means, rate, _ = _posterior(sums, mean, cov, noise, start)
         shape = start + 0.5 * sums.rows
         precision = shape / rate
-        precision /= precision.mean()  # what is common to all levels is in the noise and S already
+        # The factor common to all levels is in the noise and in S already.
+        precision /= precision.mean()
         left = (
             sums.square
             - 2.0 * np.vecdot(means, sums.cross)
@@ -98,7 +103,8 @@ def _start(mean: float) -> float:
     def excess(a: float) -> float:
         return float(np.log(a) + 1.0 - digamma(a)) - mean
 
-    if excess(MIN_START) <= 0.0:  # falls with a
+    # The excess falls as a grows.
+    if excess(MIN_START) <= 0.0:
         return MIN_START
     return MAX_START if excess(MAX_START) >= 0.0 else float(root_scalar(excess, bracket=(MIN_START, MAX_START)).root)
 

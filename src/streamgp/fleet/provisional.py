@@ -1,4 +1,4 @@
-"""What is predicted before the warm-up ends: that a key's next target is like its last one.
+"""Provisional predictions before the warm-up ends: the next target of a key is near its last one.
 
 How far apart consecutive targets lie is learnt by key, from the squares of its steps, none of which counts for much
 more than its usual ones; what is usual for a key is drawn to what is usual for the others while it has few rows, the
@@ -12,10 +12,14 @@ from typing import Self
 
 from streamgp.fleet.scales import BELIEVED, CLIP, MEDIAN_VAR, NORMAL, REACH, YOUNG
 
-FIRST_KEYS = 512  # from which is known what keys have in common
-REFRESH = 20  # that is found anew whenever the rows have grown by one part in so many
-LEAST_SPREAD = 0.1  # of the logarithms of the keys' scales: no fleet is known to be more alike
-SMALL = 4.0  # keys: of fewer than some times as many, the median deviation says too little of how they spread
+# What the keys have in common is computed from so many of them.
+FIRST_KEYS = 512
+# It is computed again when the rows have grown by one part in so many.
+REFRESH = 20
+# The smallest spread of the logarithms of the keys' scales.
+LEAST_SPREAD = 0.1
+# With few keys, the median deviation says too little of their spread.
+SMALL = 4.0
 
 
 @dataclass
@@ -89,7 +93,8 @@ class Common:
         if not scales:
             return cls(center, around or 1.0)
         moving = sum(n for _, n in scales) / sum(len(key.squares) for key in keys)
-        if around > 0.0:  # one more, so that the first one to move does not decide
+        # One row is added, so that the first key to move does not decide.
+        if around > 0.0:
             scales.append((0.5 * math.log(around), len(keys)))
         logs = sorted(log for log, _ in scales)
         middle, spread = _middle(logs), 1.0
@@ -155,7 +160,8 @@ class Provisional:
         elif k.aside is not None and abs(y - k.aside) < off:
             start, k.last, k.aside = k.aside, y, None
         elif k.rows == 1 and abs(y - self.common.center) < abs(k.last - self.common.center):
-            k.last = y  # of two targets far apart that is believed which is more like the other keys'
+            # Of two targets far apart, the one that is more like the other keys' targets is used.
+            k.last = y
         else:
             k.aside = y
         k.squares.append((y - start) ** 2)
@@ -170,7 +176,8 @@ class Provisional:
         own, n = k.log_scale
         # Normal beliefs in the logarithm of the scale: of the fleet's keys, and of what this one has shown.
         rows, pull = MEDIAN_VAR / common.spread, common.log_scale - own
-        if n >= BELIEVED:  # a key that is like no other is drawn by no more than one that might be
+        # A key unlike all others is shrunk no more than one that might be like them.
+        if n >= BELIEVED:
             reach = CLIP * math.sqrt(common.spread + MEDIAN_VAR / n)
             pull = min(max(pull, -reach), reach)
         log_scale = own + rows * pull / (rows + n)

@@ -17,9 +17,11 @@ from streamgp.fleet.model import FleetModel, Mixture
 from streamgp.fleet.pooling import BeliefSums
 from streamgp.fleet.states import KeyStates
 
-COPY_ROWS = 16  # rows a key of a worker, after which its state is copied: so many at most are learnt again
+# The state of a worker is copied after so many rows per key. Not more are learnt again after a failure.
+COPY_ROWS = 16
 MIN_COPY_ROWS = 4_096
-MAX_DEATHS = 3  # of a worker in one call
+# A worker may die so often in one call.
+MAX_DEATHS = 3
 
 
 class WorkerError(RuntimeError):
@@ -70,7 +72,8 @@ class RayKeys:
                 ) from error
         self._directory = directory
         self._workers = [_Worker(self._ray, number) for number in range(workers)]
-        self._place = np.empty(0, np.int64)  # of every key, among those of its worker
+        # The place of every key among those of its worker.
+        self._place = np.empty(0, np.int64)
         self._count = np.zeros(workers, np.int64)  # keys of every worker
 
     def use(self, model: FleetModel) -> None:
@@ -184,7 +187,8 @@ class _Worker:
         self._ray, self._number = ray, number
         self._copy: Any = None
         self._calls: list[tuple[str, tuple[Any, ...]]] = []
-        self.rows = 0  # learnt since the copy
+        # The number of rows learnt since the copy.
+        self.rows = 0
         self._actor = self._start()
 
     def send(self, method: str, args: tuple[Any, ...]) -> Any:
@@ -240,7 +244,8 @@ class _Worker:
         actor = self._start()
         calls = ([] if self._copy is None else [("restore", (self._copy,))]) + self._calls
         answers = [_send(actor, method, args) for method, args in calls]
-        self._actor = actor  # now that it has all: an interrupt before this leaves the one that died
+        # The new actor is set once it has the whole state; an interrupt before this leaves the old one.
+        self._actor = actor
         return answers
 
 

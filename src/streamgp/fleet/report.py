@@ -1,4 +1,4 @@
-"""What a fleet's run says at its end: lines on the terminal, and the HTML page from the files of its directory."""
+"""The report of a fleet's run: lines on the terminal, and the HTML page from the files of its directory."""
 
 import json
 from pathlib import Path

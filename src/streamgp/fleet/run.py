@@ -104,7 +104,8 @@ def run_fleet(settings: FleetRunSettings) -> Outcome:
     if settings.out is None:
         return _run(settings, None)
     with locked(settings.out):
-        for left in settings.out.glob(f"{FOLDER}*"):  # by a run that was killed
+        # A run that was killed leaves such folders behind.
+        for left in settings.out.glob(f"{FOLDER}*"):
             shutil.rmtree(left, ignore_errors=True)
         return _run(settings, RunDirectory(settings.out, [settings.target]))
 
@@ -141,8 +142,10 @@ class FleetRun:
         self.settings, self.source, self.directory = settings, source, directory
         self.clock, self.interrupt = Clock(), Interrupt()
         self._hash = hashlib.sha256()
-        self._again = stored["rows"] if stored else 0  # rows of the file that were learnt before
-        self._passed = 0  # rows of the file seen by this process
+        # The number of rows of the file that were learnt before.
+        self._again = stored["rows"] if stored else 0
+        # The number of rows of the file seen by this process.
+        self._passed = 0
         self._digest = stored["digest"] if stored else ""
         self.rows = self._again
         self.sums = dict(stored["sums"]) if stored else dict.fromkeys(SUMS, 0.0)

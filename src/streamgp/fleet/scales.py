@@ -1,4 +1,4 @@
-"""Where each key's values lie and how far they spread, learnt causally from what all keys have in common.
+"""The location and scale of each key's values, learnt causally and shrunk towards those of the fleet.
 
 A key's location and scale are those of its own rows so far, drawn towards those of the fleet while it has few: by how
 much was found from how far the keys of the warm-up differ, and a key that is like no other by no more than one that
@@ -15,14 +15,21 @@ from jaxtyping import Bool, Float, Int
 from streamgp.numerics.checkpoint.encoding import register
 
 MEMORY = 200.0  # rows that a running location and scale remember
-YOUNG = 16  # rows of a key of which median and median deviation are taken; later ones enter as they come
-REACH = 10.0  # scales beyond which a standardised value counts as so far out
-CLIP = 4.0  # scales; of a value further out, so much enters the running moments
-LEAST = 1e-6  # of the fleet's scale: no key's is smaller, and far from that while its rows are few
-MOST = 1e3  # times as large as the fleet's a key's scale may be for every row that it has beyond the first
-BELIEVED = 5  # rows of a key, from which on one glitch does not make its scale
+# Median and median deviation are taken of so many first rows of a key; later rows are added one by one.
+YOUNG = 16
+# A standardised value counts as at most so many scales out.
+REACH = 10.0
+# A value enters the running moments as at most so many scales.
+CLIP = 4.0
+# The smallest scale of a key with many rows, as a share of the fleet's scale; it is larger with few rows.
+LEAST = 1e-6
+# A key's scale may be so many times the fleet's for every row beyond its first.
+MOST = 1e3
+# From so many rows of a key on, one glitch does not decide its scale.
+BELIEVED = 5
 NORMAL = 1.4826  # standard deviations in a median deviation
-MEDIAN_VAR = 1.36  # over the rows: the variance of the logarithm of a median deviation, as it varies by itself
+# The sampling variance of the logarithm of a median deviation is this over the number of rows.
+MEDIAN_VAR = 1.36
 
 Rows = Float[np.ndarray, "n c"]
 
@@ -184,7 +191,8 @@ def _undrawn(value: Any, middle: float, weight: float, rows: float, reach: float
 
 def _median(values: Float[np.ndarray, "n w"], rows: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
     """Return the medians of so many values in each row that are not NaN."""
-    ordered = np.sort(values, axis=1)  # NaN last
+    # Sorting puts NaN last.
+    ordered = np.sort(values, axis=1)
     each = np.arange(len(values))
     return 0.5 * (ordered[each, (rows - 1) // 2] + ordered[each, rows // 2])
 

@@ -1,4 +1,4 @@
-"""From the sums over every key's rows to its scores."""
+"""The scores of each key, from the sums over its rows."""
 
 import numpy as np
 from jaxtyping import Float
@@ -8,7 +8,8 @@ from streamgp.fleet.states import KeyStates, take
 from streamgp.metrics.many_judgements import skills
 
 SKILLS = ("skill", "skill_low", "skill_high")
-KEYS = 4_096  # keys at a time, whose covariances are read
+# The covariances of so many keys are read at a time.
+KEYS = 4_096
 
 
 def key_scores(model: FleetModel, states: KeyStates, keys: int) -> dict[str, np.ndarray]:

@@ -1,4 +1,4 @@
-"""What a fleet is made with; it never changes."""
+"""The settings of a fleet, which never change."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -97,7 +97,8 @@ class Shards:
             at += len(here)
         if only is not None:
             self._part_of = path
-        elif not asleep:  # else who sleeps in which file is another matter from now on
+        elif not asleep:
+            # With sleeping keys, the assignment of keys to files changes from now on.
             self._path, self._names = path, dict(names)
 
 

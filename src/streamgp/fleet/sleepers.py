@@ -28,7 +28,8 @@ from streamgp.numerics.checkpoint.encoding import decode, encode
 from streamgp.table.files import put_in_place, write_aside
 
 PATTERN = "asleep-*.safetensors"
-FILE_KEYS = 1_024  # that fall asleep in one file, and as many at most that it takes over from others
+# A file gets so many keys that fall asleep, and takes over as many at most from other files.
+FILE_KEYS = 1_024
 AWAKE = -1
 
 Numbers = Int[np.ndarray, " n"]
@@ -62,8 +63,10 @@ class Sleepers:
 
     def __init__(self, directory: Path, names: Sequence[str] = ()) -> None:
         self._directory = directory
-        self._files: dict[int, _File] = {}  # by number, in the order in which they were written
-        self._file = np.empty(0, np.int32)  # the number of every key's
+        # The files by number, in the order in which they were written.
+        self._files: dict[int, _File] = {}
+        # The number of every key's file.
+        self._file = np.empty(0, np.int32)
         self._row = np.empty(0, np.int16)
         for name in names:
             with _opened(directory / name) as file:
@@ -129,7 +132,8 @@ class Sleepers:
                 continue
             try:
                 os.link(ours, theirs)
-            except OSError:  # another disk, or a file system without links
+            except OSError:
+                # The target is on another disk, or on a file system without links.
                 aside = theirs.with_suffix(".tmp")
                 shutil.copyfile(ours, aside)
                 put_in_place(aside, theirs)
@@ -165,7 +169,8 @@ class Sleepers:
             more = max(most, len(self._file) * 9 // 8) - len(self._file)
             self._file = np.concatenate([self._file, np.full(more, AWAKE, np.int32)])
             self._row = np.concatenate([self._row, np.zeros(more, np.int16)])
-        self._leave(key[self._file[key] != AWAKE])  # older records of the same keys
+        # Older records of the same keys are given up.
+        self._leave(key[self._file[key] != AWAKE])
         number = next(i for i in count() if i not in self._files)
         self._file[key], self._row[key] = number, np.arange(len(key))
         self._files[number] = _File(name, len(key), len(key))

@@ -1,4 +1,4 @@
-"""What the fleet keeps of every key: arrays of one row a key."""
+"""The state of every key of a fleet, in arrays with one row a key."""
 
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar

@@ -1,4 +1,4 @@
-"""The pooled fit: from the rows of the warm-up, what all keys have in common."""
+"""The pooled fit of a fleet to the rows of the warm-up."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -13,25 +13,32 @@ from streamgp.fleet.prior import ROUGH_STEPS, FittedPrior, PooledPrior, Sums, fi
 from streamgp.fleet.scales import REACH, KeyMoments, PoolScales
 from streamgp.fleet.states import put, take
 
-FEATURES = 20  # of every expert, unless the inputs alone are more
+# The number of features of every expert; it is larger if there are more inputs.
+FEATURES = 20
 MIN_FREQUENCIES = 3
-LENGTHSCALES = (1.0, 2.0, 4.0, 8.0)  # times the root of the number of inputs
+# The lengthscales are multiplied by the root of the number of inputs.
+LENGTHSCALES = (1.0, 2.0, 4.0, 8.0)
 MAX_SEASON = 60  # rows
-MIN_SEASONS = 3  # that a key must have shown for its season to count
+# A key counts for the season once it has so many seasons.
+MIN_SEASONS = 3
 MIN_CORRELATION = 0.3
-MAX_KEYS = 512  # of which the prior is fitted
-FIRST_GUESS = 0.3  # variance of the weights
+# The prior is fitted to the rows of so many keys at most.
+MAX_KEYS = 512
+# The first guess of the variance of the weights.
+FIRST_GUESS = 0.3
 # FleetExperts: which features, and the factor on the weights' deviation from the prior per unit of time.
 EXPERTS = (("linear", 1.0), ("all", 0.999), ("all", 0.98))
-DISCOUNTS = np.array([0.8, 0.98])  # of the levels of noise
+# The discounts of the levels of noise.
+DISCOUNTS = np.array([0.8, 0.98])
 # Degrees of freedom of the parts of every prediction.
 DOF = np.tile(1.0 / (1.0 - DISCOUNTS), len(EXPERTS))
 DAY = 86_400.0
+# Periods of the calendar, with the largest gap between rows for each, in seconds.
 PERIODS = (
     (DAY, 0.25 * DAY),
     (7 * DAY, 2 * DAY),
     (365.2425 * DAY, 60 * DAY),
-)  # and the largest gap between rows for each
+)
 
 
 class PooledRows(NamedTuple):
@@ -117,7 +124,8 @@ def find_season(targets: list[np.ndarray]) -> int | None:
         if scale > 0.0:
             d = np.clip(d, -REACH * scale, REACH * scale)
             d = d - d.mean()
-            if not d @ d > 0.0:  # a straight line
+            # The key is a straight line.
+            if not d @ d > 0.0:
                 continue
             most = min(MAX_SEASON + 1, len(d) // MIN_SEASONS)
             total[: most + 1] += [

@@ -1,4 +1,4 @@
-"""What latent variable models add to the core."""
+"""The declaration of what latent variable models add to the core."""
 
 from streamgp.annexes import Annex
 

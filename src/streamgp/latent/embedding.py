@@ -17,10 +17,14 @@ from streamgp.filters.kalman import FilterState
 from streamgp.latent.posterior import LatentPosterior
 from streamgp.numerics.linalg import solve_small
 
-MAX_STEPS = 50  # most rows need some ten
-MAX_DISTANCE = 10.0  # standard deviations of the prior; a row that is unlike everything would go on for ever
-_SMALL_GAIN = 1e-6  # nats; a row that gains less has ended
-_DAMPING = (1e-6, 1e-2, 1e8)  # least, first, most: of the curvature
+# The most steps; most rows need about ten.
+MAX_STEPS = 50
+# In standard deviations of the prior. A row that is unlike all others would move away without end.
+MAX_DISTANCE = 10.0
+# In nats. The search for a row ends when it gains less.
+_SMALL_GAIN = 1e-6
+# The least, the first and the largest damping, as shares of the curvature.
+_DAMPING = (1e-6, 1e-2, 1e8)
 
 
 class ObservedRows(NamedTuple):

@@ -9,7 +9,8 @@ from sklearn.utils.validation import validate_data
 from streamgp.latent.estimator_base import LatentEstimator
 
 WARMUP = 500
-SHORT = 5_000  # rows; a shorter data set gives a tenth of them, or 100, to the warm-up
+# A data set with fewer rows gives a tenth of them, or 100, to the warm-up.
+SHORT = 5_000
 
 
 class StreamingGPLVM(LatentEstimator):
@@ -138,7 +139,8 @@ class StreamingGPLVM(LatentEstimator):
         if not learner.is_warmed_up:
             learner.finish_warmup()
         learner.flush()
-        validate_data(self, X, skip_check_array=True)  # remembers the names of the columns
+        # The call stores the names of the columns.
+        validate_data(self, X, skip_check_array=True)
         self._learner = learner
         return self
 

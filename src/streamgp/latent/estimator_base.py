@@ -151,7 +151,8 @@ class LatentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         empty = np.flatnonzero(np.isnan(X).all(axis=1))
         if len(empty):
             raise ValueError(f"X: expected a number in every row, but row {empty[0]} has none; remove such rows")
-        if (np.abs(X) > LARGEST).any():  # not where it is NaN
+        # The comparison is false for NaN.
+        if (np.abs(X) > LARGEST).any():
             row, column = np.argwhere(np.abs(X) > LARGEST)[0]
             raise ValueError(
                 f"X: expected numbers of at most {LARGEST:g}, got {X[row, column]:g} in row {row}, column {column}; "

@@ -10,11 +10,16 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-CELL_LIMIT = 8.0  # standard deviations from what is expected, beyond which a cell is off
-ROW_LIMIT = 100.0  # the median of a row's cells at which the row as a whole is absurd
-CHANGE_ROWS = 5  # consecutive rows in which a column is off, and has changed
-WARMUP_LIMIT = 10.0  # standard deviations, by quantiles, from the median at which a cell of the warm-up is off
-_MAX_ROUNDS = 8  # of removing the worst cells of a row and embedding it anew
+# A cell is off beyond so many standard deviations from its prediction.
+CELL_LIMIT = 8.0
+# A row as a whole is absurd from this median of its cells on.
+ROW_LIMIT = 100.0
+# A column has changed when it is off in so many consecutive rows.
+CHANGE_ROWS = 5
+# A cell of the warm-up is off at so many standard deviations, by quantiles, from the median.
+WARMUP_LIMIT = 10.0
+# The most rounds of removing the worst cells of a row and embedding it again.
+_MAX_ROUNDS = 8
 
 
 class CellErrors(NamedTuple):

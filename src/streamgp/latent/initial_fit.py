@@ -51,9 +51,11 @@ def fit_ensemble(spec: LatentSpec, Y: Float[np.ndarray, "n e"]) -> InitialFit:
     """Fit every kernel to the rows of the warm-up, NaN where cells are missing."""
     absurd = find_warmup_glitches(Y) if spec.robust else np.zeros(Y.shape, bool)
     seen = ~np.isnan(Y) & ~absurd
-    with np.errstate(invalid="ignore"):  # the mean of a column that was never observed is not known: NaN
+    # The mean of a column that was never observed is NaN.
+    with np.errstate(invalid="ignore"):
         mean = np.where(seen, Y, 0.0).sum(axis=0) / seen.sum(axis=0)
-    centred = np.where(seen, Y - mean, 0.0)  # what is missing is taken to be the mean
+    # Missing values are replaced by the mean.
+    centred = np.where(seen, Y - mean, 0.0)
     std = np.sqrt(np.square(centred).sum(axis=0) / np.maximum(seen.sum(axis=0), 1))
     # A constant column may move later; the rounding error in its deviation is no scale.
     constant = std <= len(Y) * np.finfo(float).eps * np.abs(np.nan_to_num(mean))

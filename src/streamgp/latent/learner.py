@@ -19,12 +19,18 @@ from streamgp.numerics.checkpoint.field_types import check_state, check_value
 from streamgp.numerics.precision import in_float64
 from streamgp.numerics.threads import one_blas_thread
 
-GAP_STARTS = 10  # times as many starts for rows with gaps: their neighbours are found as if the mean stood there
-PRIOR_ERRORS = 10.0  # errors as which the variances count when they are compared with errors
-UNEVEN_COUNTS = 1.05  # where rows outnumber some column's cells by more, gains differ by column
-RARE_COLUMN = 4.0  # times as often as some column the most frequent one was observed, where that one embeds no row
-BATCH_SHARE = 10  # a batch is at most one in so many of the rows before it
-ERROR_MEMORY = 500.0  # rows over which errors are averaged, where the model is robust
+# Rows with gaps get so many times as many starts: their neighbours are found with the mean in place of gaps.
+GAP_STARTS = 10
+# The variances count as so many errors when they are compared with errors.
+PRIOR_ERRORS = 10.0
+# Where rows outnumber the cells of a column by more than this factor, gains differ by column.
+UNEVEN_COUNTS = 1.05
+# A column observed so many times less often than the most frequent one embeds no row.
+RARE_COLUMN = 4.0
+# A batch has at most one in so many of the rows before it.
+BATCH_SHARE = 10
+# A robust model averages errors over so many rows.
+ERROR_MEMORY = 500.0
 
 
 class LatentLearner:
@@ -41,8 +47,10 @@ class LatentLearner:
         self.model: LatentEnsemble | None = None
         self.state: LatentState
         self.mean: np.ndarray
-        self.std: np.ndarray  # of each column in the warm-up
-        self.scale: np.ndarray  # of each column; the same number for all, unless they are standardised
+        # The standard deviation of each column in the warm-up.
+        self.std: np.ndarray
+        # The scale of each column; one number for all, unless columns are standardised.
+        self.scale: np.ndarray
         shape = len(spec.lengthscales), spec.n_components
         self.neighbours = EmbeddedNeighbours(num_columns, spec.max_neighbours, shape)
         self.warmup_log_joint: np.ndarray  # log joint density of the warm-up under each expert
@@ -52,7 +60,8 @@ class LatentLearner:
         # Of each column, how many cells were taken for glitches, and in how many rows in a row it has been off.
         self.glitches = np.zeros(num_columns, int)
         self.rows_off = np.zeros(num_columns, int)
-        self._glitches_learnt = np.zeros(num_columns, int)  # those that bands know of
+        # The glitches that are known to the bands.
+        self._glitches_learnt = np.zeros(num_columns, int)
         # Rows of the warm-up, or of a batch that is not full, and that batch's coordinates (n, k, d).
         self._buffer = np.zeros((0, num_columns))
         self._buffer_coordinates = np.zeros((0, *shape))
@@ -277,7 +286,8 @@ class LatentLearner:
         assert self.model is not None
         n, size = len(self._buffer), self.spec.batch_size
         new = np.isnan(self.mean) & ~np.isnan(self._buffer).all(axis=0)
-        if new.any():  # columns that are observed for the first time
+        # Some columns are observed for the first time.
+        if new.any():
             self.mean = np.where(new, np.nanmean(np.where(new, self._buffer, 0.0), axis=0), self.mean)
         Y, seen = self._scale_rows(np.pad(self._buffer, ((0, size - n), (0, 0))))
         coordinates = np.pad(self._buffer_coordinates, ((0, size - n), (0, 0), (0, 0)))
@@ -285,7 +295,8 @@ class LatentLearner:
         with one_blas_thread():
             x = jnp.asarray(coordinates.swapaxes(0, 1))
             filled = Y
-            if not seen.all():  # the neighbours of later rows are found by what was likely here
+            # Gaps are filled by the prediction, for the search for neighbours of later rows.
+            if not seen.all():
                 k = self.leading
                 mean, _ = self.model.reconstruct(self.state, jnp.asarray(k), x[k])
                 filled = np.where(seen, Y, np.asarray(mean))
@@ -296,7 +307,8 @@ class LatentLearner:
             )
             misfit, scored = np.asarray(info.misfit), np.asarray(info.scored)
         self.state = state
-        if self.spec.robust:  # sizes of errors may change; and a glitch counts as an error that is just none
+        # The size of errors may change. A glitch counts as an error at the limit.
+        if self.spec.robust:
             new = self.glitches - self._glitches_learnt
             kept, self._glitches_learnt = np.exp(-n / ERROR_MEMORY), self.glitches
             self.misfit = kept * self.misfit + new * glitches.CELL_LIMIT**2

@@ -18,7 +18,8 @@ from streamgp.numerics.checkpoint.field_types import check_state
 from streamgp.numerics.linalg import add_diagonal, solve_small, symmetrise
 from streamgp.weights.base import WeightRule, scan_rule
 
-MAX_MISFIT = 100.0  # mean squared error of a row in units of the variance; a greater one counts as this
+# The largest mean squared error of a row, in units of the variance, that is counted.
+MAX_MISFIT = 100.0
 
 
 @register

@@ -76,7 +76,8 @@ class EmbeddedNeighbours:
 
     def __init__(self, num_columns: int, capacity: int, shape: tuple[int, int]) -> None:
         self._index = Neighbours(num_columns, capacity)
-        self._coordinates = np.zeros((0, *shape))  # with space for more rows behind those in use
+        # The array has space for more rows behind those in use.
+        self._coordinates = np.zeros((0, *shape))
 
     def __len__(self) -> int:
         """Return how many rows there are."""
@@ -99,7 +100,8 @@ class EmbeddedNeighbours:
         if dropped:
             self._coordinates[: count - dropped] = self._coordinates[dropped:count]
             count -= dropped
-        if count + len(coordinates) > len(self._coordinates):  # doubled: a row costs the same however many there are
+        # The capacity doubles, so that the cost of a row does not grow with their number.
+        if count + len(coordinates) > len(self._coordinates):
             more = np.zeros((count + 2 * len(coordinates), *self._coordinates.shape[1:]))
             self._coordinates = np.concatenate([self._coordinates[:count], more])
         self._coordinates[count : count + len(coordinates)] = coordinates

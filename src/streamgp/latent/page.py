@@ -1,4 +1,4 @@
-"""What an embedding says at its end: lines on the terminal, and a page with maps of its rows and the uncertainty."""
+"""The report of an embedding: lines on the terminal, and a page with maps of its rows and their uncertainty."""
 
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,13 @@ from streamgp.reports import wording
 from streamgp.reports.wording import number, plural, share
 from streamgp.table.files import write_aside
 
-MAX_DRAWN = 3_000  # rows of a map
+# The most rows that a map shows.
+MAX_DRAWN = 3_000
 GRID = 60  # points on each side of the map of uncertainty
-BINS = 200  # of the chart along the stream
-UNUSUAL = 10  # rows listed
+# The number of bins of the chart along the stream.
+BINS = 200
+# The number of unusual rows that are listed.
+UNUSUAL = 10
 
 
 def write_page(directory: Path, metrics: dict[str, Any], learner: LatentLearner) -> Path:

@@ -27,10 +27,14 @@ from streamgp.table.readers import Missing
 from streamgp.table.tables import Table, TableBatch
 
 FILES = ("embedding.parquet", "metrics.json", "report.html", "checkpoint")
-SHORT_FILE = 5_000  # rows that are read before the length of the warm-up is chosen
-MAX_CLASSES = 30  # numbers of more different values are no labels of groups
-DOMINANT = 0.9  # share of the variance of all columns from which a warning is given
-SCORED = 5_000  # rows, the last ones, on which the labels of neighbours are compared
+# The length of the warm-up is chosen after so many rows are read.
+SHORT_FILE = 5_000
+# Numbers with more different values are no labels of groups.
+MAX_CLASSES = 30
+# A warning is given if one column has this share of the variance of all columns.
+DOMINANT = 0.9
+# The labels of neighbours are compared on so many last rows.
+SCORED = 5_000
 
 
 @dataclass(frozen=True)
@@ -90,9 +94,11 @@ class EmbedRun:
         self.clock = Clock()
         self.interrupt = Interrupt()
         self.rows: list[np.ndarray] = []
-        self.missing: list[np.ndarray] = []  # how many cells of each row
+        # The number of missing cells of each row.
+        self.missing: list[np.ndarray] = []
         self.labels: list[str] = []
-        self.embedded: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # coordinates, their std, log densities
+        # The coordinates, their standard deviations and the log densities.
+        self.embedded: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
 
     def run(self) -> Outcome:
         """Embed the rows, to the end of the file, an error or an interruption."""
@@ -105,7 +111,8 @@ class EmbedRun:
                 self._keep(self.learner.finish_warmup())
                 self.clock.learnt(perf_counter() - began, fitted=False)
             self.learner.flush()
-        rows = len(self.coordinates)  # after an interruption, less than were read
+        # After an interruption there are fewer rows than were read.
+        rows = len(self.coordinates)
         self.rows = [np.concatenate(self.rows)[:rows]]
         self.missing = [np.concatenate(self.missing)[:rows]]
         del self.labels[rows:]

@@ -18,11 +18,13 @@ from streamgp.models.expert import Expert
 from streamgp.models.fitting.gaussian_evidence import log_evidence
 from streamgp.models.fitting.hyperparameters import search
 
-LENGTHSCALES = tuple(2.0 ** (k / 2.0) for k in range(-3, 4))  # of squares 2^k
+# The squares of the lengthscales are 2^k.
+LENGTHSCALES = tuple(2.0 ** (k / 2.0) for k in range(-3, 4))
 """The lengthscales of the kernels that learn side by side."""
 FEATURES = 100
 MAX_STEPS = 300
-FILL_ROUNDS = 10  # of filling gaps; more hardly matter
+# The number of rounds of filling gaps; more rounds change little.
+FILL_ROUNDS = 10
 # In logs, of rows whose cells have a mean square of one.
 _PRIOR_VAR = (np.log(1e-6), np.log(1e6))
 _NOISE_VAR = (np.log(1e-6), np.log(1e2))
@@ -76,7 +78,8 @@ def fit_coordinates(
     drawn = Fourier.from_data(np.array([[0.0] * d, [1.0] * d]), num_features=num_features, start=1.0, key=key)
     basis = Fourier(drawn.frequencies, jnp.full(d, lengthscale))
     columns = Y
-    if Y.shape[1] > n:  # columns enter through their inner products alone: as many as rows are enough
+    # Columns enter only through their inner products, so that as many columns as rows are enough.
+    if Y.shape[1] > n:
         left, size, _ = np.linalg.svd(Y, full_matrices=False)
         columns = left * size
     padding = Y.shape[1] - columns.shape[1]

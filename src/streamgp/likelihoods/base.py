@@ -13,9 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-MAX_STEPS = 50  # of Newton's method; from a prior mean some 5 to 8 are needed
+# The most steps of Newton's method. From a prior mean, 5 to 8 are usual.
+MAX_STEPS = 50
 MAX_HALVINGS = 40
-TOLERANCE = 1e-9  # of the last step: the one after it, which is taken too, is then of the order of its square
+# The search ends one step after a step as small as this. That last step is of the order of its square.
+TOLERANCE = 1e-9
 
 
 class Likelihood(eqx.Module):

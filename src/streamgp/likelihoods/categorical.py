@@ -51,7 +51,8 @@ class Categorical(Likelihood):
     def log_prob(self, f: Float[Array, " c"], y: Float[Array, ""]) -> Float[Array, ""]:
         """Return the log of the softmax, at the class `y`."""
         logits = f @ self._contrasts(f) + self.intercept
-        if self.num_classes == 2:  # far cheaper to differentiate
+        # This form is far cheaper to differentiate.
+        if self.num_classes == 2:
             return jax.nn.log_sigmoid((2.0 * y - 1.0) * (logits[1] - logits[0]))
         return jax.nn.log_softmax(logits)[y.astype(int)]
 

@@ -1,4 +1,4 @@
-"""How large a count is believed, so that one absurd count sets neither the rate nor what is predicted.
+"""A ceiling on counts, so that one absurd count sets neither the rate nor the predictions.
 
 A count above the ceiling is not learnt, and no expert is weighed by it. Predictions take the log of the rate to have
 its mean at the log of the ceiling at most, and a variance of `WIDEST` at most: the mean of a log-normal rate grows as
@@ -18,13 +18,17 @@ from streamgp.likelihoods.predictive import LatentPredictive
 from streamgp.numerics.arrays import AnyArray, namespace
 from streamgp.numerics.checkpoint.encoding import register
 
-FACTOR = 4.0  # the ceiling, in the largest count believed so far and one
-WIDEST = 2.0  # of the log rate: two standard deviations are a factor of 17 either way
+# The ceiling as a multiple of the largest count believed so far, plus one.
+FACTOR = 4.0
+# The largest variance of the log rate: two standard deviations are a factor of 17 either way.
+WIDEST = 2.0
 # As in `streamgp.stream.bounds`: a row above adds so much to a count from which each other row takes one.
 WORTH = 50
 ENOUGH = 5 * WORTH
-SHARE = 0.02  # of the counts of a warm-up that are not zero, so many, and one more, may be absurd
-MIN_ROWS = 10  # rows; in fewer, it is unknown what is absurd
+# This share of the nonzero counts of a warm-up, and one more, may be absurd.
+SHARE = 0.02
+# In fewer rows, no count is taken for absurd.
+MIN_ROWS = 10
 
 
 @register

@@ -16,9 +16,11 @@ from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.student_t import ndtr
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
-_MAX_LOG_MEAN = 80.0  # of the log of a Poisson's mean; exp(80) can be held in single precision as well
+# The largest log of a Poisson mean: exp(80) fits in single precision as well.
+_MAX_LOG_MEAN = 80.0
 
-_SHARE = 0.3  # of the largest logarithm, for a mean: its square times another such number is still one
+# The share of the largest logarithm that a mean may have, so that its cube does not overflow.
+_SHARE = 0.3
 
 
 @register

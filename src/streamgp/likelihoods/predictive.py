@@ -97,7 +97,8 @@ class LatentPredictive(eqx.Module):
         if namespace(*jax.tree.leaves((self, arrays))) is not np:
             return function(self, *arrays)
         results = []
-        with float64(self.loc.dtype == np.float64):  # the precision is the prediction's own, not the caller's
+        # The precision is that of the prediction, not of the caller.
+        with float64(self.loc.dtype == np.float64):
             for rows, size in split_batches(len(self.log_weights), COMPILED_BATCH_SIZES):
                 n = rows.stop - rows.start
                 batch = jax.tree.map(lambda a, rows=rows, size=size: _filled(a[rows], size), (self, *arrays))

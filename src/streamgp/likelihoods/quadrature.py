@@ -12,11 +12,14 @@ from jaxtyping import Array, Float, Int
 
 from streamgp.numerics.linalg import add_diagonal, cholesky
 
-POINTS = 64  # of an integral over several latent values
+# The number of points of an integral over several latent values.
+POINTS = 64
 # exp(-FALL) of the largest value of an integrand is where it is left off: under the rounding of its sum.
 FALL = 37.0
-MIN_VARIANCE = 1e-24  # a latent value that is known; so small a variance has no effect on any digit
-_TINY = 1e-30  # of what may be zero, but is divided by
+# The variance of a latent value that is known. It is too small to affect any digit.
+MIN_VARIANCE = 1e-24
+# The smallest divisor, where the divisor may be zero.
+_TINY = 1e-30
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 NODES, WEIGHTS = 0.5 * (1.0 + _NODES), 0.5 * _WEIGHTS
 """Gauss and Legendre's rule on [0, 1]."""

@@ -24,8 +24,10 @@ def crps_gaussian(mean: ArrayLike, std: ArrayLike, y: ArrayLike) -> Float[np.nda
     """
     mean, std, y = together(mean=mean, std=std, y=y)
     positive("std", std)
-    with np.errstate(over="ignore"):  # of targets very far away
-        off = ((y - mean) / std).ravel()  # in standard deviations, whose squares can be held
+    # Targets very far away overflow.
+    with np.errstate(over="ignore"):
+        # The squares of these numbers of standard deviations do not overflow.
+        off = ((y - mean) / std).ravel()
         zeros = np.zeros((y.size, 1, 1))
         unit = mixtures.flatten(zeros[..., 0], zeros, zeros + 1.0, None)
         found = mixture_crps(unit, off, mixtures.evaluate(unit, off))
@@ -61,7 +63,8 @@ def crps_ensemble(samples: ArrayLike, y: ArrayLike) -> Float[np.ndarray, "..."]:
             f"samples: expected one more axis than y, of shape {y.shape}, for the samples of each, got {x.shape}"
         )
     m = x.shape[-1]
-    off = np.sort(x - y[..., None], axis=-1)  # around the target few digits are lost
+    # Few digits are lost with the target as the origin.
+    off = np.sort(x - y[..., None], axis=-1)
     spread = (off * (2.0 * np.arange(1, m + 1) - m - 1.0)).sum(-1) / m**2
     return np.abs(off).mean(-1) - spread
 
@@ -112,6 +115,8 @@ def log_score_gaussian(mean: ArrayLike, std: ArrayLike, y: ArrayLike) -> Float[n
     """
     mean, std, y = together(mean=mean, std=std, y=y)
     positive("std", std)
-    with np.errstate(over="ignore"):  # of targets very far away
-        off = (y - mean) / std  # whose square can be held where that of a small `std` is zero
+    # Targets very far away overflow.
+    with np.errstate(over="ignore"):
+        # The square of this ratio is finite where that of a small `std` would be zero.
+        off = (y - mean) / std
         return np.asarray(np.log(std) - student_t.log_density(off, np.ones_like(off), None))

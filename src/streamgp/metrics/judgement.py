@@ -1,4 +1,4 @@
-"""Is a model better than what one would use instead? Paired losses along a stream, and the judgement made of them."""
+"""Judgement of a model against baselines, by paired losses along a stream."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -10,8 +10,10 @@ from jaxtyping import Bool, Float
 
 from streamgp.metrics.paired import LEAST_ROWS, paired_interval
 
-COVERAGE = 0.95  # of the intervals
-BATCHES = 512  # of rows that follow each other, whose losses are kept as sums
+# The coverage of the intervals.
+COVERAGE = 0.95
+# The losses are kept as sums over so many batches of consecutive rows.
+BATCHES = 512
 
 Verdict = Literal["better", "worse", "undecided"]
 
@@ -120,9 +122,12 @@ class PairedLosses:
 
     def __init__(self, baselines: Sequence[str]) -> None:
         self.baselines = tuple(baselines)
-        self._rows = np.zeros(2, np.int64)  # all, and those not flagged
-        self._size = 1  # rows of a batch
-        self._sums = np.zeros((2, 1 + len(self.baselines), BATCHES))  # of the same, by predictor
+        # The numbers of all rows, and of those not flagged.
+        self._rows = np.zeros(2, np.int64)
+        # The number of rows of a batch.
+        self._size = 1
+        # The sums of the losses of all rows and of those not flagged, by predictor.
+        self._sums = np.zeros((2, 1 + len(self.baselines), BATCHES))
 
     def add(self, losses: Float[np.ndarray, "n k"], flagged: Bool[np.ndarray, " n"] | None = None) -> None:
         """Take in the next rows: the losses of the model, then of each baseline; a row where one is NaN is left out.
@@ -142,7 +147,8 @@ class PairedLosses:
             taken, kept = losses[some], usual[some]
             batch = (self._rows[0] + np.arange(len(taken))) // self._size
             for number, picked in enumerate((np.ones(len(taken), bool), kept)):
-                np.add.at(self._sums[number].T, batch[picked], taken[picked])  # one after the other
+                # `np.add.at` adds repeated indices one after the other.
+                np.add.at(self._sums[number].T, batch[picked], taken[picked])
                 self._rows[number] += int(picked.sum())
             at += len(taken)
 

@@ -9,7 +9,8 @@ from scipy.special import stdtrit
 from streamgp.metrics.judgement import COVERAGE
 from streamgp.metrics.paired import LEAST_ROWS
 
-BATCHES = 16  # of each stream: sums of losses of rows that follow each other
+# The losses of each stream are kept as sums over so many batches of consecutive rows.
+BATCHES = 16
 
 
 class Skills(NamedTuple):

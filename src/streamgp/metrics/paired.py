@@ -1,4 +1,4 @@
-"""Is one forecast better than another? The mean difference of their losses on the same rows, with its interval."""
+"""Comparison of two forecasts: the mean difference of their losses on the same rows, with its interval."""
 
 from math import nan, sqrt
 from typing import NamedTuple
@@ -11,8 +11,10 @@ from scipy.special import stdtrit
 from streamgp.metrics.shapes import together
 from streamgp.metrics.shares import share
 
-LEAST_ROWS = 20  # so that three cosines are left
-_COSINES = 0.4  # times rows to the power of two thirds
+# With so many rows, three cosines are left.
+LEAST_ROWS = 20
+# The number of cosines is this times the number of rows to the power of two thirds.
+_COSINES = 0.4
 
 
 class Difference(NamedTuple):

@@ -1,4 +1,4 @@
-"""How much bands hold: in percent of forecasts, as a share of one elsewhere, and never one for the other."""
+"""Interval coverage as a percentage of forecasts, and as a share of one elsewhere; neither is taken for the other."""
 
 from collections.abc import Callable, Iterable
 from numbers import Real
@@ -59,7 +59,8 @@ def probabilities(name: str, given: Any) -> list[float]:
 
 def _numbers(given: Any) -> list[float]:
     """Return a number, or several in a row, as floats; NaN in place of what is no number."""
-    given = given.tolist() if hasattr(given, "tolist") else given  # of NumPy and pandas
+    # Arrays of NumPy and series of pandas become lists.
+    given = given.tolist() if hasattr(given, "tolist") else given
     several = isinstance(given, Iterable) and not isinstance(given, str | bytes | dict)
     return [_number(value) for value in (given if several else [given])]
 
@@ -67,7 +68,8 @@ def _numbers(given: Any) -> list[float]:
 def _number(value: Any) -> float:
     try:
         return float(value) if isinstance(value, Real) and not isinstance(value, bool) else np.nan
-    except OverflowError:  # a whole number that no double can hold
+    except OverflowError:
+        # The whole number is too large for a double.
         return np.inf
 
 

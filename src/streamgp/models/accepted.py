@@ -1,4 +1,4 @@
-"""Which models and which options there are for which targets: told at once, as nothing heavy is imported here."""
+"""The models and options that each kind of target accepts, in a module that imports nothing heavy."""
 
 from collections.abc import Mapping
 from typing import Any

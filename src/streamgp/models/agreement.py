@@ -1,4 +1,4 @@
-"""Whether the state of an ensemble is one of that ensemble: both may come from a checkpoint that somebody changed."""
+"""Checks that a state belongs to its ensemble: both may come from a checkpoint that was changed."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -37,5 +37,6 @@ def check_ensemble(
         raise ValueError(f"expected filters for groups of {list(stacks)} experts, got some for {found}")
     check_state(rule, weights)
     for logs in jax.tree.leaves(weights):
-        if not np.all(np.asarray(logs) < np.inf):  # of NaN, too
+        # The comparison is also false for NaN.
+        if not np.all(np.asarray(logs) < np.inf):
             raise ValueError("expected weights below infinity, got some that are not")

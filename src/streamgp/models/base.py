@@ -1,4 +1,4 @@
-"""What a family of models is to the learner: the fit that a warm-up ends with, and what it gives."""
+"""The interface of a family of models: the fit at the end of the warm-up, and its result."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

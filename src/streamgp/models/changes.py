@@ -17,7 +17,8 @@ from streamgp.models.spec import Spec
 from streamgp.models.target_options import AUTO, NONE
 from streamgp.numerics.precision import in_float64
 
-KEEPS_NO_LOGS = "stacking-newton"  # the rule with more to keep than log weights: no expert may join, or be absent
+# This rule keeps more than log weights, so that no expert may join or be absent.
+KEEPS_NO_LOGS = "stacking-newton"
 
 
 def with_options(preset: Spec, family: str, options: Mapping[str, Any]) -> Spec:
@@ -97,7 +98,8 @@ def _several(value: Any) -> list[Any]:
     return [value] if isinstance(value, float | int) else list(value)
 
 
-@in_float64  # names keep all digits
+# In float64 names keep all digits.
+@in_float64
 def _dynamics(value: Any) -> tuple[str, ...]:
     """Return the names of the dynamics."""
     given = _several(value)

@@ -1,4 +1,4 @@
-"""What a family of models that an annex adds says of itself; nothing heavy is imported for it."""
+"""The declaration of a family of models by an annex, made without importing anything heavy."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

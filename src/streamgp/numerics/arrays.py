@@ -1,4 +1,4 @@
-"""Arrays of NumPy or of JAX, and which of the two to compute with."""
+"""The choice between NumPy and JAX by the arrays that are given."""
 
 from types import ModuleType
 from typing import Any

@@ -7,11 +7,16 @@ import jax
 import numpy as np
 
 BATCH_SIZES = (1024, 64, 1)  # rows of the padded batches in which a stream reaches the engine
-COMPILED_BATCH_SIZES = BATCH_SIZES[1:]  # where every size is a program that takes seconds to compile
-MAX_SINGLE_ROWS = 4  # so many rows in all go one by one rather than as a padded batch
-FEW_ROWS = 4096  # of a warm-up up to which large batches would take longer to compile than they save
-MIN_FILLED_ROWS = 768  # from so many on, rows that are left are filled up to a whole large batch
-MIN_FILLED_LATER = 192  # the same where a stream has gone on for so long that a program more is soon made up for
+# Sizes for models whose program takes seconds to compile for each size.
+COMPILED_BATCH_SIZES = BATCH_SIZES[1:]
+# Up to so many rows in all are taken one by one, not as a padded batch.
+MAX_SINGLE_ROWS = 4
+# After a warm-up of up to so many rows, large batches take longer to compile than they save.
+FEW_ROWS = 4096
+# From so many rows on, the last rows are padded to a whole large batch.
+MIN_FILLED_ROWS = 768
+# The same for a long stream, where one more compiled program soon pays off.
+MIN_FILLED_LATER = 192
 
 
 def split_batches(

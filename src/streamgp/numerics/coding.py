@@ -1,4 +1,4 @@
-"""Columns that are no numbers, as numbers: 0 and 1 for each level, sine and cosine for each cycle of time."""
+"""Numbers for columns that hold none: 0 and 1 for each level, sine and cosine for each cycle of time."""
 
 import numpy as np
 from jaxtyping import Float

@@ -1,4 +1,4 @@
-"""How programs are compiled: with less care where it does not pay."""
+"""Compilation of small programs by XLA with fewer optimisations, where these cost more time than they save."""
 
 from collections.abc import Callable, Mapping
 from functools import cache, wraps
@@ -54,6 +54,7 @@ def _known(options: tuple[tuple[str, bool | int], ...]) -> dict[str, bool | int]
         return None
     try:
         jax.jit(lambda: 0, compiler_options=dict(options)).lower().compile()
-    except Exception:  # which one depends on the version
+    except Exception:
+        # The class of the error depends on the version of JAX.
         return None
     return dict(options)

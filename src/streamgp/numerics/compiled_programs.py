@@ -47,6 +47,7 @@ def keep_compiled_programs() -> None:
     if directory is None or jax.config.values["jax_compilation_cache_dir"] is not None:
         return
     jax.config.update("jax_compilation_cache_dir", str(directory))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)  # of the small ones there are many
+    # Small programs are kept too, since there are many of them.
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     compilation_cache.reset_cache()  # JAX looks for it once, when it compiles first
     warnings.filterwarnings("ignore", message="Error (reading|writing) persistent compilation cache")

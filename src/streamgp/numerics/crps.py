@@ -13,9 +13,12 @@ from streamgp.numerics.mixtures import Mixtures, Values
 
 # Components that together add less than this share to the distance of two draws are merged.
 NEGLIGIBLE_SHARE = 1e-3
-CELL_WIDTH = 0.5  # of the cells within which many components are merged, in standard deviations
-MAX_TRACED = 128  # Gaussians under a transformation of JAX, where sizes are fixed: the others are merged
-_MAX_EXACT = 32  # up to so many, none are merged, and distances are computed in double precision
+# The width of the cells within which many components are merged, in standard deviations.
+CELL_WIDTH = 0.5
+# The most Gaussians under a transformation of JAX, where sizes are fixed. Further ones are merged.
+MAX_TRACED = 128
+# Up to so many components, none are merged, and distances are computed in double precision.
+_MAX_EXACT = 32
 _FAR = 1e15  # standard deviations; its square can still be held in single precision
 _CACHED = 1 << 16  # numbers per array that stay in a core's cache
 
@@ -123,9 +126,8 @@ def merged_gaussians(m: Mixtures, components: int) -> tuple[np.ndarray, Gaussian
 def _quadrature_nodes(sums: Sequence[AnyArray]) -> tuple[Float[AnyArray, "c g 3"], Float[AnyArray, "c g 3"]]:
     """Compute nodes S and weights, from weights times E S^j, j = -3, ..., 2: Gauss (Golub and Welsch 1969)."""
     xp = namespace(sums[0])
-    least = (
-        float(xp.finfo(sums[0].dtype).eps) ** 0.6
-    )  # a single Gaussian's standard deviation is one number, but for rounding
+    # The standard deviations of a single Gaussian are one number, up to rounding.
+    least = float(xp.finfo(sums[0].dtype).eps) ** 0.6
     total, mean = sums[0], sums[1] / sums[0]
     raw, power = [], total
     for a in sums:

@@ -1,4 +1,4 @@
-"""The one home of Cholesky factors, triangular solves and log-determinants, of NumPy's arrays and of JAX's."""
+"""Cholesky factors, triangular solves and log-determinants, of NumPy's arrays and of JAX's."""
 
 from typing import Any
 

@@ -13,7 +13,8 @@ from jaxtyping import Float
 from streamgp.numerics import student_t
 from streamgp.numerics.arrays import AnyArray, namespace
 
-_INFINITE_DOF = 1e20  # degrees of freedom that are a Gaussian to all digits, where infinity would not do
+# So many degrees of freedom give a Gaussian to all digits, where infinity cannot be used.
+_INFINITE_DOF = 1e20
 _LOG_2PI = log(2.0 * pi)
 
 

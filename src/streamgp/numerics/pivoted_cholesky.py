@@ -1,4 +1,4 @@
-"""Few points that say most about all: the greedy choice, by a pivoted Cholesky factorisation."""
+"""Selection of the most informative points, greedily, by a pivoted Cholesky factorisation."""
 
 from collections.abc import Callable
 from math import sqrt

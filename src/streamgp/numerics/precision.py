@@ -1,4 +1,4 @@
-"""The one door to float64, and so to JAX: its own setting stays as the user has it, a forked process is told."""
+"""The switch to float64 in JAX: the user's own setting stays, and a forked process raises an error."""
 
 import inspect
 import os
@@ -47,11 +47,13 @@ class _Forked:
     def note(cls) -> None:
         """Look, in a process that has just been forked, whether JAX's record says that it had begun."""
         bridge = sys.modules.get("jax._src.xla_bridge")
-        has_begun = getattr(bridge, "backends_are_initialized", lambda: True)  # unknown: to wait forever is worse
+        # If it is not known, the backends count as started: waiting forever would be worse.
+        has_begun = getattr(bridge, "backends_are_initialized", lambda: True)
         cls.from_work = cls.from_work or has_begun()
 
 
-if hasattr(os, "register_at_fork"):  # not where processes cannot be forked
+# Some systems cannot fork processes.
+if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_Forked.note)
 
 

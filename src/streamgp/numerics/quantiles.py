@@ -14,7 +14,8 @@ from streamgp.numerics.mixtures import Mixtures, each, evaluate, moments
 from streamgp.numerics.student_t import ndtri
 
 _TOLERANCE = 1e-10
-_ROUGH_TOLERANCE = 1e-4  # of the search in single precision, from whose end the one in double precision starts
+# The search in double precision starts where one in single precision, with this tolerance, ends.
+_ROUGH_TOLERANCE = 1e-4
 _MAX_STEPS = 100
 
 

@@ -1,4 +1,4 @@
-"""How the variance of a function of inputs is shared among them, from rows of inputs and the function's values.
+"""Shapley effects: the shares of inputs in the variance of a function, from rows of inputs and the function's values.
 
 Shapley effects (Owen 2014; Song, Nelson and Staum 2016): the value of a set of inputs is the variance of the best
 prediction of the function from these inputs alone, and an input's share is what it adds to those before it, averaged
@@ -23,16 +23,26 @@ from scipy.linalg import solve_triangular
 from scipy.special import ndtri
 from scipy.stats import rankdata
 
-ORDERS = 256  # at least, where there are too many inputs for all of them
-_ALL_ORDERS = 5  # inputs at most, of which all orders are taken
-_ROUNDS, _PRODUCTS = 2, 48  # products at most in each
-_WAVES = 6  # half periods of the fastest over the ranks
-_CROSSED = 4  # terms of an input at most that are multiplied with those of others
-_MANY = 50  # inputs from which on only the first is
-_CHANCE = 3.3  # standard errors of a correlation
-_NEGLIGIBLE = 1e-3  # of the variance
-_FOREST_FROM = 0.05  # of the variance that no term explains
-_RIDGE = 1e-6  # keeps copies apart
+# The smallest number of orders where there are too many inputs for all orders.
+ORDERS = 256
+# Up to so many inputs, all orders are taken.
+_ALL_ORDERS = 5
+# The number of rounds, and the most products in each.
+_ROUNDS, _PRODUCTS = 2, 48
+# The number of half periods of the fastest wave over the ranks.
+_WAVES = 6
+# The most terms of an input that are multiplied with terms of others.
+_CROSSED = 4
+# From so many inputs on, only the first term of each is multiplied.
+_MANY = 50
+# A correlation beyond so many standard errors is not chance.
+_CHANCE = 3.3
+# Smaller shares of the variance are neglected.
+_NEGLIGIBLE = 1e-3
+# From this unexplained share of the variance on, a forest is fitted.
+_FOREST_FROM = 0.05
+# The ridge keeps the equations solvable where inputs are copies of each other.
+_RIDGE = 1e-6
 
 
 class _Terms(NamedTuple):
@@ -69,7 +79,8 @@ def shapley_effects(
     """
     largest, f = np.abs(f).max(axis=0, initial=0.0), f - f.mean(axis=0)
     size = np.sqrt(np.square(f).mean(axis=0))
-    varies = size > 1e-13 * largest  # what is less is rounding
+    # A smaller size is rounding.
+    varies = size > 1e-13 * largest
     shares = np.zeros((len(groups), f.shape[1]))
     if not varies.any() or not len(groups):
         return shares
@@ -141,7 +152,8 @@ def _orthonormal(columns: Float[np.ndarray, "n k"], after: Float[np.ndarray, "n 
             continue
         rest = (column - column[0]) / spread
         rest = before = rest - rest.mean()
-        for _ in range(2):  # once would lose digits
+        # A single pass would lose digits.
+        for _ in range(2):
             for other in kept:
                 rest = rest - other * (other @ rest) / n
         if np.square(rest).sum() > 1e-6 * np.square(before).sum() > 0.0:
@@ -196,7 +208,8 @@ def _shared(terms: _Terms, f: np.ndarray, count: int, seed: int) -> Float[np.nda
     weights, cov = _weights(terms, f), _covariance(terms)
     met = cov @ weights
     found = np.zeros((count, f.shape[1]))
-    apart = (cov != 0.0).sum(axis=1) == 1  # in whatever order
+    # These terms are correlated with no other, so their shares are the same in every order.
+    apart = (cov != 0.0).sum(axis=1) == 1
     for owners in (terms.first, terms.second):
         np.add.at(found, owners[apart], 0.5 * np.square(met[apart]) / np.diag(cov)[apart, None])
     if apart.all():

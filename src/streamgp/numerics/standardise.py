@@ -9,8 +9,10 @@ from streamgp.numerics.checkpoint.encoding import register
 _CLIP = 1e3
 # A value further from the median than this many times the distance that nearly all keep to is not in the scale.
 FAR = 10.0
-SHARE = 0.02  # of the values that differ from the median, so many, and one more, may lie as far out as they like
-MIN_VALUES = 10  # values that differ from the median; among fewer it is unknown what is far
+# This share of the values that differ from the median, and one more, may be outliers of any size.
+SHARE = 0.02
+# With fewer values that differ from the median, no value counts as far.
+MIN_VALUES = 10
 
 
 @register
@@ -84,7 +86,8 @@ def robust_standardiser(X: Float[np.ndarray, "n d"]) -> Standardiser:
     if not far.any():
         return Standardiser.empty(X.shape[1]).update(X)
     near = np.maximum((~far).sum(axis=0), 1)
-    about = np.median(X, axis=0)  # nothing of an offset, or of what is far out, gets into the sums
+    # The sums are about the median, so that neither an offset nor outliers reduce their accuracy.
+    about = np.median(X, axis=0)
     shift = np.where(far, 0.0, X - about).sum(axis=0) / near
     m2 = np.where(far, 0.0, np.square(X - about - shift)).sum(axis=0)
     return Standardiser(np.asarray(float(len(X))), about + shift, m2 * (len(X) / near))

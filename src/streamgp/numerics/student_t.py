@@ -17,7 +17,8 @@ from streamgp.numerics.arrays import AnyArray, namespace
 MIN_DOF = 5.0
 _LOG_2PI = log(2.0 * pi)
 _MIDDLE = 2.5
-_FEW = 1_000  # numbers for which one call of SciPy takes less time than a polynomial's many of NumPy
+# Up to so many numbers, one call of SciPy takes less time than NumPy's calls for a polynomial.
+_FEW = 1_000
 
 
 def _mills_coefficients(degree: int) -> list[float]:

@@ -1,4 +1,4 @@
-"""How many threads libraries may have: BLAS one, wherever streamgp has its own threads; OpenMP one in small fits."""
+"""Limits on the threads of libraries: one for BLAS beside streamgp's own threads, one for OpenMP in small fits."""
 
 import threading
 from collections.abc import Iterator
@@ -59,7 +59,8 @@ class _OneThread:
         with self._lock:
             self._holders -= 1
             if self._holders == 0:
-                with self._limit:  # restores at its end what was there when it was made
+                # The limit restores, at its end, the setting from before it was made.
+                with self._limit:
                     pass
 
 
@@ -73,4 +74,5 @@ _one_thread = _OneThread()
 @cache
 def _libraries(kind: str) -> ThreadpoolController:
     """Return the libraries of a kind, those loaded when it is first asked for."""
-    return ThreadpoolController().select(user_api=kind)  # looks for them, which takes milliseconds
+    # Looking for the libraries takes milliseconds.
+    return ThreadpoolController().select(user_api=kind)

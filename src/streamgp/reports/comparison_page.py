@@ -8,7 +8,8 @@ import polars as pl
 
 from streamgp.reports import wording
 
-POINTS = 800  # of a line
+# The number of points of a line.
+POINTS = 800
 NAMES = {
     "nmse": "nMSE",
     "mae": "MAE",

@@ -1,4 +1,4 @@
-"""What the charts of reports and of `Evaluation.plot` have in common: lines, areas and dots on axes of matplotlib."""
+"""Lines, areas and dots on matplotlib axes, shared by the charts of reports and of `Evaluation.plot`."""
 
 import math
 

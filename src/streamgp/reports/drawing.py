@@ -1,4 +1,4 @@
-"""What the charts of a report are drawn with: axes along the rows, lines and areas in the page's colours, SVG.
+"""Drawing tools for the charts of a report: axes along the rows, lines and areas in the page's colours, SVG.
 
 Charts carry numbers only: names, legends and captions are the page's own text, which wraps on a phone and
 can hold any script. Colours are CSS variables, so that one drawing serves the light and the dark page.
@@ -23,7 +23,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 from streamgp.reports import wording
 from streamgp.reports.palette import PALETTE
 
-FAR = 4.0  # times the range of nearly all values: then a few do not decide the limits of a chart
+# Values beyond so many times the range of nearly all values do not decide the limits of a chart.
+FAR = 4.0
 WIDE, NARROW = 920, 360  # pixels; the page shows the one that fits
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -212,7 +213,8 @@ def svg_element(name: str, label: str, width: int, height: int, draw: Callable[[
         left = max(48, 8 + 7.2 * max(map(len, labels), default=0))
         lines = max(str(each.get_text()).count("\n") for each in ax.get_xticklabels()) if ax.get_xticks().size else 0
         below = 44 + 14 * lines
-        right = 40 if lines else 24  # half of the last label
+        # Half of the last label needs space.
+        right = 40 if lines else 24
         ax.set_position((left / width, below / height, 1 - (left + right) / width, 1 - (below + 16) / height))
         first, last = ax.get_xlim()
         ends = f"{left / width:.4f} {1 - right / width:.4f} {first:.6g} {last:.6g}"
@@ -231,7 +233,8 @@ def _inline(svg: str, label: str, width: int, height: int, ends: str) -> str:
     `ends` are those of the x-axis, as shares of the width and as numbers.
     """
     body = svg[svg.index("<g ") :]
-    body = re.sub(r' id="[\w.]+_\d+"', "", body)  # the same in every chart, and nothing refers to them
+    # These ids are the same in every chart, and nothing refers to them.
+    body = re.sub(r' id="[\w.]+_\d+"', "", body)
     body = re.sub(r"font-family: [^;\"]*;? ?", "", body)
     # Tenths of a pixel are enough for shapes (inside tags); the text of the tick labels stays as it is.
     body = re.sub(r"<[^>]+>", lambda tag: re.sub(r"-?\d+\.\d{2,}", _tenth, tag[0]), body)

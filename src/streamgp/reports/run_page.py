@@ -9,7 +9,8 @@ from streamgp.reports.pages import alarms, classification, expert_weights, impor
 from streamgp.reports.pages.stream import clock, mean_weights, span_of
 from streamgp.reports.tables import RULE, WEIGHTS_KEPT
 
-SCORES = classification.SCORES | regression.SCORES  # by task
+# The names of the scores of each task.
+SCORES = classification.SCORES | regression.SCORES
 
 
 def page_of(metrics: dict[str, Any]) -> Any:

@@ -3,8 +3,10 @@
 import numpy as np
 import polars as pl
 
-RULE = "rule: "  # starts the names of the columns of `weights.parquet` that are not about an expert
-WEIGHTS_KEPT = 10_000  # scored rows whose weights are all kept; of later ones `keep_weights` chooses
+# The names of columns of `weights.parquet` on weight rules start with this.
+RULE = "rule: "
+# The weights of so many scored rows are all kept. Of later rows, `keep_weights` chooses some.
+WEIGHTS_KEPT = 10_000
 
 
 def keep_weights(number: np.ndarray) -> np.ndarray:

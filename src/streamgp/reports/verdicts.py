@@ -1,4 +1,4 @@
-"""How a model stands beside its baselines, in words: one judgement, worded here for every page and terminal."""
+"""Verdicts in words on a model beside its baselines, worded once for every page and terminal."""
 
 from collections.abc import Sequence
 from math import isnan
@@ -9,7 +9,8 @@ from streamgp.metrics.paired import LEAST_ROWS
 from streamgp.reports.wording import last_value, number, option, plural, share
 
 SCORES = {"squared_error": "squared error", "log_loss": "log loss", "rps": "ranked probability score"}
-MARKS: dict[Verdict, str] = {"better": "good", "worse": "warn", "undecided": "plain"}  # of notices
+# The style of the notice for each verdict.
+MARKS: dict[Verdict, str] = {"better": "good", "worse": "warn", "undecided": "plain"}
 _THAN: dict[Verdict, str] = {"better": "better than", "worse": "worse than", "undecided": "cannot be told apart from"}
 ALONE: dict[Verdict, str] = {"better": "better", "worse": "worse", "undecided": "cannot be told apart"}
 _MATTERS = 0.05  # difference of two shares that is worth a word

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-NAMELESS = "''"  # what a column with an empty name is called, as in --time ''
+# The shown name of a column whose name is empty, as in --time ''.
+NAMELESS = "''"
 
 
 def headline(metrics: dict[str, Any]) -> str:
@@ -56,8 +57,10 @@ def _unflagged(metrics: dict[str, Any]) -> dict[str, Any] | None:
     return others
 
 
-_TOLERANCE = {"50": 0.05, "90": 0.03, "95": 0.02}  # of the share of targets inside a band
-_CHANCE = 2.4  # standard deviations that one of three shares exceeds by chance in one run of twenty
+# The tolerated deviation of the interval coverage from its level.
+_TOLERANCE = {"50": 0.05, "90": 0.03, "95": 0.02}
+# One of three shares deviates by more standard deviations by chance in one run of twenty.
+_CHANCE = 2.4
 MIN_ROWS = 100  # fewer scored rows are too few to assess calibration
 
 
@@ -96,7 +99,8 @@ def option(name: str, value: str, python: bool) -> str:
 
 def last_value(metrics: dict[str, Any], noun: str = "value") -> str:
     """Return what persistence repeats: the last value, label or grade that is known when a row is predicted."""
-    delay = (metrics.get("late_labels") or {}).get("delay", 0)  # or the name of a column
+    # The delay is a number, or the name of a column.
+    delay = (metrics.get("late_labels") or {}).get("delay", 0)
     ahead = max(metrics.get("horizon") or 1, 1 + delay if isinstance(delay, int) else 1)
     return f"the last {noun}" if ahead == 1 else f"the {noun} of {ahead:,} rows before"
 

@@ -1,4 +1,4 @@
-"""What the methods of the papers add to the core: two families of models, and the estimator of those that split."""
+"""The declaration of what the papers' methods add to the core: two families of models, and an estimator."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""The live service: streams that are predicted and taught over HTTP, and lose nothing that was acknowledged.
+"""The live service: streams over HTTP that predict and learn, and lose nothing that was acknowledged.
 
 From the bottom up: `problems` (refusals), `config` (what a stream is), `packing` and `log` (what came, on disk),
 `payload` (rows of JSON), `predictions` and `scores` (what was said, and how good it was), `history`; `single_model`

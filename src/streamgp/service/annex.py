@@ -1,4 +1,4 @@
-"""What the live service adds to the core."""
+"""The declaration of what the live service adds to the core."""
 
 from streamgp.annexes import Annex
 

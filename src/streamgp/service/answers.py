@@ -1,4 +1,4 @@
-"""What clients are answered: rows as they were predicted, those learnt before, dates."""
+"""Answers to clients: rows with their predictions, rows that were learnt before, dates."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -12,7 +12,8 @@ from streamgp.service.requests import Request
 from streamgp.service.unlearnt import Resent
 from streamgp.service.work import Applied, Waiting
 
-FIRST_DATE, LAST_DATE = 4e8, 1e10  # seconds since 1970 between which a number may well be a date
+# A number between these may be a date, in seconds since 1970.
+FIRST_DATE, LAST_DATE = 4e8, 1e10
 
 
 def step_answer(

@@ -1,4 +1,4 @@
-"""How many rows have come to a stream and are still to be learnt."""
+"""The number of rows that have come to a stream and are still to be learnt."""
 
 from threading import Lock
 

@@ -16,8 +16,10 @@ from streamgp.service.log_end import NAME, End, EndFile, digest_of
 from streamgp.service.log_files import log_files
 from streamgp.service.problems import Problem
 
-PAUSE = 0.1  # seconds between two of them
-TRIES = 20  # of a stream whose checkpoints or files are replaced faster than they are copied
+# The seconds between two tries.
+PAUSE = 0.1
+# A stream's checkpoints or files may be replaced while they are copied; the copy is tried so many times.
+TRIES = 20
 STREAMS = "streams"
 CONFIG = "stream.json"
 _LOCK = ".lock"
@@ -50,7 +52,8 @@ def back_up(
     aside.mkdir(parents=True)
     try:
         for path in sorted(directory.iterdir()):
-            if path.is_file() and path.name != _LOCK:  # such as tokens
+            # Tokens and other files beside the streams are copied.
+            if path.is_file() and path.name != _LOCK:
                 _copy(path, aside / path.name)
         names = [each.name for each in _streams(directory)]
         positions, failed = dict[str, int](), dict[str, str]()
@@ -92,7 +95,8 @@ def _stream(source: Path, target: Path) -> int | None:
                 raise FileNotFoundError("the log goes on from a later checkpoint")
             _sync(target)
             return position
-        except FileNotFoundError as error:  # a checkpoint or a file was replaced by a later one meanwhile
+        except FileNotFoundError as error:
+            # A checkpoint or a file was replaced by a later one during the copy.
             wrong = str(error)
         if not (source / CONFIG).exists():
             shutil.rmtree(target, ignore_errors=True)
@@ -110,7 +114,8 @@ def _copy_files(source: Path, target: Path) -> None:
         path = target / "checkpoints" / f"{position:015d}"
         try:
             _copy_tree(checkpoints.path(position), path)
-        except FileNotFoundError:  # it has been deleted; whether it is needed is seen in the end
+        except FileNotFoundError:
+            # The file has been deleted. The check at the end shows whether it is needed.
             shutil.rmtree(path, ignore_errors=True)
     for path in sorted(source.iterdir()):
         if path.name in ("checkpoints", "log", CONFIG, ASIDE) or path.name.startswith("."):
@@ -125,7 +130,7 @@ def _copy_tree(source: Path, target: Path) -> None:
     """Copy a directory; raise FileNotFoundError if something in it, or all of it, is deleted meanwhile."""
     try:
         shutil.copytree(source, target, copy_function=_copied, ignore=shutil.ignore_patterns("*.part", ".*.tmp"))
-    except shutil.Error as error:  # which gathers all that went wrong
+    except shutil.Error as error:
         gone = [str(path) for path, *_ in error.args[0] if not Path(path).exists()]
         if len(gone) < len(error.args[0]):
             raise
@@ -137,13 +142,15 @@ def _copied(source: str, target: str) -> Any:
         return shutil.copy2(source, target)
     except FileNotFoundError:
         if Path(source).parent.name == "history" or Path(source).parent.parent.name == "history":
-            return target  # one of the oldest files, that has been deleted, or moved with a return
+            # The file is one of the oldest and has been deleted, or a return to a checkpoint has moved it.
+            return target
         raise
 
 
 def _copy_log(source: Path, target: Path) -> int:
     """Copy a log up to some moment, by SQLite, while another process may write it; return its position."""
-    end = EndFile(source / NAME).end  # before the log, which has that at least
+    # The end is read before the log, which then has at least as much.
+    end = EndFile(source / NAME).end
     found = log_files(source)
     if not found:
         raise FileNotFoundError(f"{source}: expected log-00000001.sqlite, found no log")
@@ -153,7 +160,8 @@ def _copy_log(source: Path, target: Path) -> int:
     try:
         with closing(opened_to_read(found[-1])) as db, closing(sqlite3.connect(path)) as copy:
             db.backup(copy)
-            copy.execute("PRAGMA journal_mode=DELETE")  # so that the file has all
+            # Without a write-ahead log, the file holds the whole database.
+            copy.execute("PRAGMA journal_mode=DELETE")
         last, at, chain = 0, 0.0, b""
         if end is not None and end.number > number:
             raise FileNotFoundError(f"{source}: a new file began")

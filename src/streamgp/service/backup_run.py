@@ -1,4 +1,4 @@
-"""What `streamgp backup` checks, shows and says."""
+"""The run of `streamgp backup`: its checks, its progress and its messages."""
 
 from pathlib import Path
 

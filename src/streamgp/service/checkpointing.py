@@ -1,4 +1,4 @@
-"""When the checkpoints of a stream are written, and who waits for one."""
+"""The schedule of a stream's checkpoints, and the requests that wait for one."""
 
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -12,8 +12,10 @@ from streamgp.service.pace import Pace
 from streamgp.service.problems import Problem
 from streamgp.service.requests import promise
 
-SECONDS = 30.0  # at least between two
-SHARE = 0.1  # of the time that may go into them
+# The least number of seconds between two checkpoints.
+SECONDS = 30.0
+# The largest share of the time that checkpoints may take.
+SHARE = 0.1
 
 
 class Checkpointing:
@@ -52,7 +54,7 @@ class Checkpointing:
         return future
 
     def is_due(self, position: int) -> bool:
-        """Whether one is due of what is known at a position."""
+        """Return whether a checkpoint of the state at a position is due."""
         return position > self.position and self._pace.is_over()
 
     def write(self, knowledge: Knowledge, wanted: list["Future[Any]"]) -> int | None:
@@ -81,7 +83,8 @@ class Checkpointing:
             oldest = self.checkpoints.write(
                 position, lambda path: knowledge.save(path, now), about, knowledge.returns
             )
-        except Exception as error:  # whatever it is, what was accepted stands in the log
+        except Exception as error:
+            # No error is fatal here: accepted requests are in the log.
             is_full = isinstance(error, CheckpointError | OSError)
             self._set_full(is_full)
             self._notify("checkpoint", {"detail": str(error)})

@@ -13,10 +13,13 @@ from streamgp.numerics.checkpoint.directory import sync_directory
 from streamgp.service.problems import Problem
 
 KEPT = 2
-ASKED = 5  # the latest of those that somebody asked for
-LADDER = ((600.0, 3), (3600.0, 6), (86_400.0, 7))  # of so many stretches of so many seconds the last one each
+# So many of the latest checkpoints that a client asked for are kept.
+ASKED = 5
+# Of each kind (seconds, number), the last checkpoint of so many stretches of so many seconds is kept.
+LADDER = ((600.0, 3), (3600.0, 6), (86_400.0, 7))
 ABOUT = "about.json"
-ASIDE = "aside"  # beside the checkpoints: what could not be used
+# The directory for files that could not be used.
+ASIDE = "aside"
 _NAME = re.compile(r"\d{15}")
 
 
@@ -37,7 +40,8 @@ class Checkpoints:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.held: set[int] = set()  # positions of those that are just being returned to
+        # The positions of checkpoints to which a return is in progress.
+        self.held: set[int] = set()
         directory.mkdir(parents=True, exist_ok=True)
 
     def positions(self) -> list[int]:
@@ -55,7 +59,8 @@ class Checkpoints:
             about = json.loads((path / ABOUT).read_bytes())
             if isinstance(about["at"], int | float) and isinstance(about["asked"], bool):
                 return about
-        except (OSError, ValueError, TypeError, KeyError):  # it is damaged, or not there
+        except (OSError, ValueError, TypeError, KeyError):
+            # The checkpoint is damaged or missing.
             pass
         return {"at": path.stat().st_mtime, "asked": False}
 
@@ -78,7 +83,8 @@ class Checkpoints:
             if not any(each.to < position < each.position for each in returns):
                 try:
                     found[position] = self.about(position)
-                except FileNotFoundError:  # it has been deleted meanwhile
+                except FileNotFoundError:
+                    # The checkpoint has been deleted meanwhile.
                     continue
         return found
 
@@ -119,8 +125,10 @@ class Checkpoints:
         path = self.path(position)
         shutil.rmtree(path, ignore_errors=True)
         aside.rename(path)
-        sync_directory(self.directory)  # before anything that it replaces is dropped
-        for beyond in [each for each in self.positions() if each > position]:  # of another time: never of this log
+        # The directory is synced before older checkpoints are deleted.
+        sync_directory(self.directory)
+        # A checkpoint beyond this position is not of this log.
+        for beyond in [each for each in self.positions() if each > position]:
             self.set_aside(beyond)
         found = self.positions()
         kept = self._kept(found, returns)

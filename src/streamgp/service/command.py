@@ -7,7 +7,8 @@ import typer
 
 from streamgp.app.console import names, sentences
 
-FOLLOW = "A file that grows"  # a group of the help
+# The name of a group of options in the help.
+FOLLOW = "A file that grows"
 
 EXAMPLES = """
 Examples:

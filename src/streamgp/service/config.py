@@ -1,4 +1,4 @@
-"""What a stream is: its columns, its model, its limits; one JSON file beside its log."""
+"""The configuration of a stream: its columns, its model, its limits; one JSON file beside its log."""
 
 import json
 import re
@@ -16,7 +16,8 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 TASKS = ("regression", "classification", "count", "ordinal")
 MAX_FEATURES = 1_000
 MAX_NAME = 200  # characters of a target, a feature, a key, a label or a level
-MAX_LEVELS = 100  # of a category
+# The most levels of a category.
+MAX_LEVELS = 100
 MAX_PENDING = 100_000
 MAX_HISTORY = 100_000_000
 _UNWRITABLE = ("Cc", "Cs", "Zl", "Zp")  # control characters, lone surrogates, separators of lines

@@ -1,11 +1,12 @@
-"""Those who listen to what happens, and what is reported to them."""
+"""Listeners to a stream's events, and their queues."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from threading import Lock
 from typing import Any
 
-MOST = 1_000  # events that wait for a listener; then it is let go
+# So many events wait for a listener. With more, it is disconnected.
+MOST = 1_000
 
 
 class Events:

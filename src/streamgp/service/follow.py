@@ -21,8 +21,10 @@ from streamgp.table.layout import SAMPLE, describe_other_kind, header_names, sep
 from streamgp.table.schema import check_names
 
 PLACE = "follow.json"
-MOST_SAID = 10  # bad lines of a file that are reported one by one
-READ_AGAIN = 500_000  # rows of which ids are surely remembered
+# So many bad lines of a file are reported one by one.
+MOST_SAID = 10
+# The ids of so many latest rows are certainly remembered.
+READ_AGAIN = 500_000
 
 
 class Follower:
@@ -58,13 +60,17 @@ class Follower:
         else:
             self._source = Pipe(sys.stdin.buffer if pipe is None else pipe)
             own = "stdin"
-        self._own = "".join(c if c.isprintable() else "_" for c in own)[-150:]  # what ids begin with
+        # The start of the ids.
+        self._own = "".join(c if c.isprintable() else "_" for c in own)[-150:]
         self._place = Place(self._own)
         self._stream: LiveStream | None = None
         self._table: Table | None = None
-        self._is_behind = False  # the stream: it is a copy from before the place was written
-        self._learn_from = 0  # rows before this one are known to be learnt
-        self._bad_lines = 0  # of this text, since the start
+        # Whether the stream is a copy that is older than the place.
+        self._is_behind = False
+        # Rows before this one have been learnt.
+        self._learn_from = 0
+        # The number of bad lines of this source since the start.
+        self._bad_lines = 0
         self.last_error: str | None = None
         self.is_following = True
         self._stopping = Event()
@@ -239,7 +245,8 @@ class Follower:
         assert self._table is not None
         records = self._table.records(lines)
         if self._place.dates is None and (dates := self._table.times_are_dates(records)) is not None:
-            self._keep(replace(self._place, dates=dates))  # before a row is learnt: it must not change
+            # The order of dates is stored before a row is learnt, since it must not change.
+            self._keep(replace(self._place, dates=dates))
         if self._place.dates and not self._place.order and (order := self._table.order_of_dates(records)):
             self._keep(replace(self._place, order=order))
         decimals = self._table.find_decimals(records, self._what.decimal) | self._place.decimals

@@ -1,4 +1,4 @@
-"""What a stream is fed from: a file or standard input, and its columns, as the command's options say it."""
+"""The source that a stream follows: a file or standard input, and its columns, by the command's options."""
 
 import re
 from dataclasses import dataclass

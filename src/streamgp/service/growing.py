@@ -12,11 +12,16 @@ from streamgp.table import DataError
 from streamgp.table.dates import Order
 from streamgp.table.numbers import Decimal
 
-MAX_LINES = 1_000  # that are taken at a time
-_BYTES = 1 << 20  # that are read at a time
-_MAX_LINE = 1 << 24  # bytes; a longer line is not a table's
-_ENDS = 4_096  # bytes at either end of what was read, by which it is known again
-PAUSE = 0.2  # seconds between two looks
+# The most lines that are taken at a time.
+MAX_LINES = 1_000
+# The most bytes that are read at a time.
+_BYTES = 1 << 20
+# A line with more bytes is not a table's.
+_MAX_LINE = 1 << 24
+# So many bytes at either end of the read part identify a file.
+_ENDS = 4_096
+# The seconds between two looks at the file.
+PAUSE = 0.2
 
 
 @dataclass(frozen=True)
@@ -115,7 +120,8 @@ class Source(Protocol):
 
     label: str
     inode: int
-    is_kept: bool  # and can be read again
+    # Whether the source keeps its lines, so that they can be read again.
+    is_kept: bool
 
     def read(self, place: Place) -> Found:
         """Return the lines after a place, `MAX_LINES` at most."""
@@ -139,8 +145,10 @@ class GrowingFile:
         self.label = str(path)
         self.inode = 0
         self._file: IO[bytes] | None = None
-        self._seen: tuple[int, int] | None = None  # size and time of change at which there was nothing new
-        self._is_left = False  # another file has its name, and nothing more came since that was seen
+        # The size and the time of change at which there was nothing new.
+        self._seen: tuple[int, int] | None = None
+        # Whether another file has the name, and nothing more has come since.
+        self._is_left = False
 
     def read(self, place: Place) -> Found:
         """Return the lines after a place.
@@ -159,7 +167,8 @@ class GrowingFile:
         if (now.st_size, now.st_mtime_ns) != self._seen:
             lines = complete(self._after(place), place)
             content = self._content(place.offset + sum(map(len, lines)))
-            if self._content(place.offset) != place.content:  # looked at last: it may have been cut meanwhile
+            # The content is checked last, since the file may have been cut meanwhile.
+            if self._content(place.offset) != place.content:
                 return Found(is_other=True)
             if lines:
                 self._is_left = False
@@ -181,7 +190,8 @@ class GrowingFile:
         """Go over to the file that has the name by now, once nothing more comes of the one that had it."""
         try:
             there = self.path.stat()
-        except FileNotFoundError:  # it was renamed, and the next one is still to be made
+        except FileNotFoundError:
+            # The file was renamed, and the next one does not exist yet.
             return Found()
         if os.path.samestat(there, now):
             return Found()
@@ -191,7 +201,8 @@ class GrowingFile:
         rest = self._at(place.offset, _BYTES)
         self._take(self.path.open("rb", buffering=0))
         if there.st_size >= place.offset and self._content(place.offset) == place.content:
-            return Found()  # the same, written anew
+            # The file has the same content, written again.
+            return Found()
         return Found(is_other=True, rest=rest)
 
     def _find(self, place: Place) -> IO[bytes]:

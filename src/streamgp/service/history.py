@@ -12,9 +12,12 @@ import polars as pl
 from streamgp.service.log_end import digest_of
 from streamgp.service.predictions import joined, plain_list
 
-PART = 20_000  # rows of a file
-LATEST = 2_000  # rows that are kept in memory at least
-PARTED = 5  # directories of rows that no longer count
+# The number of rows of a file.
+PART = 20_000
+# At least so many rows are kept in memory.
+LATEST = 2_000
+# So many directories of rows that no longer count are kept.
+PARTED = 5
 _PARTED = re.compile(r"until-\d{15}")
 
 
@@ -34,11 +37,15 @@ class History:
         self.most = most
         self.rows = 0
         self._blocks: deque[dict[str, Any]] = deque()
-        self._held = 0  # rows of the blocks
-        self._sealed = 0  # rows in files
-        self._parting: int | None = None  # the position at which it begins anew, until files are in their place
+        # The number of rows of the blocks.
+        self._held = 0
+        # The number of rows in files.
+        self._sealed = 0
+        # The position at which the history begins again, until the files are in place.
+        self._parting: int | None = None
         self._former: History | None = None
-        self._digests: dict[int, str] = {}  # of the files, by their first rows
+        # The digests of the files, by the number of their first row.
+        self._digests: dict[int, str] = {}
 
     def add(self, columns: dict[str, Any]) -> None:
         """Add scored rows, in the order in which they were scored."""

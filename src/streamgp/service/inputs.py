@@ -1,4 +1,4 @@
-"""What the model is given of a row: numbers, a column for each level of its categories, the cycles of its time."""
+"""The inputs of the model from a row: numbers, a column for each level of a category, the cycles of the time."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -8,7 +8,8 @@ import numpy as np
 from streamgp.numerics.coding import CYCLES, cycle, one_hot
 from streamgp.table.schema import Feature, cycle_names
 
-TIME = "time"  # what the inputs from it are named after
+# The inputs from the time have names that begin with this.
+TIME = "time"
 
 
 def input_names(

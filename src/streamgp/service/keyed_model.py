@@ -1,4 +1,4 @@
-"""A stream with a model for each key, at work: what it answers, and what each accepted entry does to it."""
+"""A stream with a model for each key: its answers, and the effect of each accepted entry."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,8 @@ from streamgp.service.work import Applied, Prediction, Waiting, shared_predictio
 from streamgp.stream.outlook import StandIn
 
 TIME = "ds"
-BLOCK = 4_096  # rows learnt in one go, for which predictions wait
+# So many rows are learnt in one batch, for which predictions wait.
+BLOCK = 4_096
 _SUMS = ("rows", "scored_rows", "squared", "absolute", "persistence", "naive_rows", "log_density", "crps")
 
 
@@ -86,7 +87,8 @@ class KeyedModel:
         self.covered = np.zeros(len(COVERAGE_LEVELS))
         self.targets = Moments()
         self.paired = PairedLosses(("persistence",))
-        self._last: dict[str, float] = {}  # target of each key
+        # The last target of each key.
+        self._last: dict[str, float] = {}
 
     def _begin(self) -> StreamingGPFleet:
         c = self.config

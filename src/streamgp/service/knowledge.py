@@ -1,4 +1,4 @@
-"""What a stream has learnt from its log: the model, what it is worth, what waits, and what was seen of it."""
+"""The state that a stream has learnt from its log: the model, its scores, the rows that wait, and counts."""
 
 from collections import deque
 from collections.abc import Callable
@@ -24,11 +24,15 @@ from streamgp.service.staleness import ROWS, stale_after
 from streamgp.service.unlearnt import LATE, SKIPPED, Unlearnt
 from streamgp.service.work import Applied
 
-MOMENTS = 500  # at which rows came, that are remembered
-SETTLE_ROWS = 64  # rows that came singly, after which they are scored
-GROUP_ROWS = 4_096  # of steps that are learnt in one go
+# So many times at which rows came are remembered.
+MOMENTS = 500
+# Rows that came one by one are scored in groups of so many.
+SETTLE_ROWS = 64
+# The most rows of steps that are learnt in one batch.
+GROUP_ROWS = 4_096
 
-_OF_MODEL = ("features", "categories", "calendar", "key", "task", "classes", "timed", "lags")  # it has no other ones
+# A checkpoint's stream must be the same in these.
+_OF_MODEL = ("features", "categories", "calendar", "key", "task", "classes", "timed", "lags")
 
 Notify = Callable[[str, dict[str, Any]], None]
 
@@ -59,16 +63,22 @@ class Knowledge:
         self._notify = notify
         self.history = History(directory, config.history_rows)
         self.position = 0
-        self.chain = b""  # the link of the log's chain there
-        self.learned = 0  # rows whose label was learnt
+        # The link of the log's chain at this position.
+        self.chain = b""
+        # The number of rows whose label was learnt.
+        self.learned = 0
         self.last_at: float | None = None
         self._acknowledged: set[int] = set()
         self._alarm_times: dict[int, float] = {}
-        self._single_ats: list[float] = []  # when the rows came that are still to be scored
-        self.returns: list[Return] = []  # to earlier checkpoints
+        # The times at which the rows came that are still to be scored.
+        self._single_ats: list[float] = []
+        # The returns to earlier checkpoints.
+        self.returns: list[Return] = []
         self._unlearnt = Unlearnt()
-        self._moments: deque[float] = deque(maxlen=MOMENTS)  # at which rows came, a second apart or more
-        self._stale: tuple[int, float | None] = (-1, None)  # rows of the history, and what they say
+        # The times at which rows came, a second apart or more.
+        self._moments: deque[float] = deque(maxlen=MOMENTS)
+        # The number of rows of the history, and the limit computed from them.
+        self._stale: tuple[int, float | None] = (-1, None)
         if checkpoint is None:
             self.model: Any = _kind(config)(config)
             return
@@ -177,7 +187,8 @@ class Knowledge:
             return self._again(request)
         self.position = max(self.position, position)
         if request.kind == "acknowledge":
-            if request.number >= model.alarm_count:  # the stream returned to a time before it
+            # The stream has returned to a time before the alarm.
+            if request.number >= model.alarm_count:
                 return Problem(404, f"alarms: expected a number below {model.alarm_count}, got {request.number}")
             self._acknowledged.add(request.number)
             return {"acknowledged": True, "position": position}
@@ -200,7 +211,8 @@ class Knowledge:
             more = self._step_together([replace(request, repeated=[])])[0]
             learned, skipped = learned + more["learned"], skipped + more.get("skipped", 0)
         answer = {"learned": learned, "repeated": len(resent.learnt), "position": position}
-        if request.kind == "step":  # all rows came before
+        # All rows had come before.
+        if request.kind == "step":
             answer["rows"] = with_repeated([], [], request.repeated, resent)
         return answer | ({"late": late} if late else {}) | ({"skipped": skipped} if skipped else {})
 

@@ -1,4 +1,4 @@
-"""Lines of a table as rows of a stream: cells to numbers, and what is wrong with those that have none."""
+"""Lines of a table as rows of a stream: numbers from cells, and errors of cells without one."""
 
 import csv
 import math

@@ -1,4 +1,4 @@
-"""How often something that takes a while is done."""
+"""A limit on how often a slow action is done."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,7 +23,7 @@ class Pace:
         self._took = 0.0
 
     def is_over(self) -> bool:
-        """Whether the pause is over."""
+        """Return whether the pause is over."""
         return monotonic() - self._ended >= max(self._least(), self._took / self._share())
 
     @contextmanager

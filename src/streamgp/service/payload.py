@@ -16,10 +16,14 @@ from streamgp.table.clock import blamed, say_jump
 from streamgp.table.dates import Order, advise_on_date, find_order
 from streamgp.table.summer_time import advise_on_order
 
-MAX_ROWS = 100_000  # of one request
-MAX_TEXT = 200  # characters of an id or a key
-SHOWN = 5  # of the rows that are wrong
-SHOWN_TEXT = 80  # characters of a value in a message
+# The most rows of one request.
+MAX_ROWS = 100_000
+# The most characters of an id or a key.
+MAX_TEXT = 200
+# A message shows so many of the rows that are wrong.
+SHOWN = 5
+# The most characters of a value in a message.
+SHOWN_TEXT = 80
 
 
 class Rows(NamedTuple):
@@ -189,7 +193,8 @@ def as_sent(value: Any) -> str:
         return "a list" if isinstance(value, list) else "an object"
     try:
         shown = json.dumps(value, ensure_ascii=False)
-    except (TypeError, ValueError):  # of Arrow, or an integer of thousands of digits
+    except (TypeError, ValueError):
+        # JSON has no form for a value of Arrow, or for an integer of thousands of digits.
         shown = type(value).__name__
     return shown if len(shown) <= SHOWN_TEXT else f"{shown[:SHOWN_TEXT]}..."
 

@@ -1,4 +1,4 @@
-"""Refusals, as a client gets them."""
+"""Refusals of requests, as a client gets them."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What clients want done to a stream, as it goes into the log and comes from it."""
+"""The requests of clients to a stream, and their form in the log."""
 
 from collections.abc import Iterable
 from concurrent.futures import Future
@@ -9,7 +9,8 @@ from streamgp.service.packing import pack
 from streamgp.service.payload import Labels, Rows
 from streamgp.service.work import Prediction
 
-AGAIN = "again"  # the kind of what was done before
+# The kind of a request that was done before.
+AGAIN = "again"
 RETURN = "restore"  # the kind of a return to a checkpoint
 
 

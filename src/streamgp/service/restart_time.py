@@ -1,4 +1,4 @@
-"""How long a restart would take: what this process took to begin, to compile, and to learn what came since."""
+"""An estimate of the time of a restart: to start, to compile, and to learn the rows since the checkpoint."""
 
 import math
 import os
@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from jax import monitoring
 
-_MOST_SECONDS, _MOST_WORK = 60.0, 10.0  # of imports; a process that is older did other things before
+# The most time of imports. A process that is older did other work before.
+_MOST_SECONDS, _MOST_WORK = 60.0, 10.0
 
 
 def _since_start() -> float:
@@ -19,7 +20,8 @@ def _since_start() -> float:
     try:
         ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
         age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
-    except (OSError, AttributeError, ValueError, IndexError):  # not Linux
+    except (OSError, AttributeError, ValueError, IndexError):
+        # The system is not Linux.
         age = math.inf
     return age if 0.0 < age < _MOST_SECONDS else min(time.process_time(), _MOST_WORK)
 
@@ -60,8 +62,10 @@ class RestartTime:
         self._began = monotonic()
         self._opening = 0.0
         self._checkpoint = 0
-        self._again = 0.0  # seconds of the entries after that checkpoint
-        self._alone = 0.0  # seconds of an entry that was learnt alone, the mean of the latest
+        # The seconds that the entries after that checkpoint took.
+        self._again = 0.0
+        # The mean seconds of the latest entries that were learnt alone.
+        self._alone = 0.0
 
     def opened(self) -> None:
         """Note that the stream is open, and its checkpoint read."""
@@ -74,7 +78,8 @@ class RestartTime:
         yield
         spent = monotonic() - began
         spent -= min(_Compiled.seconds - compiled, 0.9 * spent)
-        if checkpoint != self._checkpoint:  # it has all that was learnt before it was written
+        # A new checkpoint has everything that was learnt before it.
+        if checkpoint != self._checkpoint:
             self._checkpoint, self._again = checkpoint, 0.0
         if count == 1:
             self._alone = spent if not self._alone else 0.9 * self._alone + 0.1 * spent

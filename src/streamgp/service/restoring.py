@@ -1,4 +1,4 @@
-"""What a stream knows when it is opened, and when it returns to a checkpoint."""
+"""The state of a stream when it is opened, and when it returns to a checkpoint."""
 
 import json
 from functools import partial
@@ -77,7 +77,8 @@ def latest(
     except Problem as problem:
         if log.first > 1:
             raise
-        found = None  # the log has all from the beginning on
+        # The log is complete from the beginning on.
+        found = None
         notices.append(f"{problem.detail.partition('; use')[0]}; all was learnt again from the log")
         notices += [f"the checkpoint of {each:,} is in {checkpoints.set_aside(each)}" for each in positions]
     position, loaded = (0, None) if found is None else found

@@ -1,4 +1,4 @@
-"""The way out of a damaged stream: it goes on from what is left, and what cannot be used is moved aside.
+"""The recovery of a damaged stream: it goes on from what is left, and unusable files are moved aside.
 
 A stream whose log has lost entries that were acknowledged is not opened, because what is sent to it then would take
 the place of what is missing. Its operator may accept the loss.
@@ -30,7 +30,8 @@ class _Start(NamedTuple):
 
     position: int
     chain: bytes
-    sealed: int  # rows of the history that are in files
+    # The number of rows of the history that are in files.
+    sealed: int
     waiting: list[str]
 
 
@@ -46,7 +47,8 @@ class _Left(NamedTuple):
         """Return how far the log goes on from a start without a gap."""
         chain = self.chain(start.position)
         if chain and start.chain and chain != start.chain:
-            return -1  # the start is of another log
+            # The start belongs to another log.
+            return -1
         return next(p for p in count(start.position) if p + 1 not in self.entries)
 
     def chain(self, position: int) -> bytes:
@@ -78,7 +80,8 @@ def accept_loss(directory: Path, config: StreamConfig) -> str:
     start = max(starts, key=lambda each: (left.reach(each), each.position))
     until = left.reach(start)
     last = max([0 if end is None else end.position, *checkpoints.positions(), *left.entries, *left.marks])
-    reached = max([*left.entries, *left.marks], default=0)  # by the log itself
+    # The last position that the log itself has.
+    reached = max([*left.entries, *left.marks], default=0)
     if damage_of(log) is None and until >= last and reached >= max(checkpoints.positions(), default=0):
         raise Problem(409, f"--accept-loss: {config.name} has lost nothing; leave that option out")
     if not until and last:
@@ -90,11 +93,13 @@ def accept_loss(directory: Path, config: StreamConfig) -> str:
     aside = next(path for i in count(1) if not (path := directory / ASIDE / f"log-{i}").exists())
     aside.mkdir(parents=True)
     for path in (directory / "history").glob("*.parquet"):
-        if int(path.stem) >= start.sealed:  # learnt again, it is written again
+        # The rows of this file are learnt again, and written again.
+        if int(path.stem) >= start.sealed:
             path.rename(aside / path.name)
     _begin(log, aside, left, start, until, ids)
     lost = f"entries {until + 1:,} to {last:,}" if until < last else "no entry"
-    known = max((p for p in left.entries if p <= until), default=0)  # and so are the ids, up to there
+    # The ids are known up to this entry.
+    known = max((p for p in left.entries if p <= until), default=0)
     twice = f"; of entries {known + 1:,} to {until:,} the ids: rows of them that are sent again count twice"
     forgotten = twice if known < until else ""
     return (
@@ -142,7 +147,8 @@ def _ids(left: _Left, start: _Start, until: int) -> list[tuple[Any, ...]]:
     for number, name, position, row, label, made in left.ids:
         if position <= until:
             found.append((number, name, position, row, label, made))
-        elif name in waiting or (made is not None and made <= until):  # its label came later
+        elif name in waiting or (made is not None and made <= until):
+            # The label of the row came later.
             found.append((number, name, until, row, None, made))
     known = {row[1] for row in found}
     return found + [(None, name, until, b"", None, until) for name in waiting if name not in known]

@@ -1,4 +1,4 @@
-"""How good the predictions of a stream were: over all rows, and over the latest."""
+"""The scores of a stream's predictions: over all rows, and over the latest."""
 
 from typing import Any
 
@@ -8,9 +8,12 @@ from streamgp.evaluation.regression import COVERAGE_LEVELS
 from streamgp.metrics.judgement import Judgement, judge
 from streamgp.reports import verdicts
 
-RECENT = 1_000  # scored rows
-MEMORY = 1_000  # rows of the naive baseline's errors
-LEAST = 10  # errors before it says anything
+# The recent scores are those of so many latest scored rows.
+RECENT = 1_000
+# The memory of the naive baseline's errors, in rows.
+MEMORY = 1_000
+# The naive baseline needs so many errors.
+LEAST = 10
 
 
 class NaiveScore:
@@ -21,7 +24,8 @@ class NaiveScore:
 
     def __init__(self) -> None:
         self.last = np.nan
-        self.square = 0.0  # mean of the squared errors
+        # The mean of the squared errors.
+        self.square = 0.0
         self.count = 0
 
     def add(self, y: np.ndarray) -> np.ndarray:

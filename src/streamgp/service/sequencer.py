@@ -1,4 +1,4 @@
-"""The order of what comes to a stream: checked against what came before, written to disk as a group, acknowledged."""
+"""The order of a stream's requests: checked against earlier ones, written to disk as a group, acknowledged."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -107,7 +107,8 @@ class Sequencer:
             if requests:
                 try:
                     self._write(requests)
-                except Exception as error:  # the thread goes on, to answer whoever asks
+                except Exception as error:
+                    # The thread goes on, so that requests are answered.
                     for request in requests:
                         if not request.future.done():
                             _refuse(request, Problem(500, f"the log can be neither written nor set back ({error})"))

@@ -1,4 +1,4 @@
-"""The live service as a process: who may ask, the directory that it owns, and its end."""
+"""The process of the live service: access, the directory that it owns, and its end."""
 
 import json
 import socket
@@ -109,7 +109,8 @@ def serve_directory(
     except tokens.TokenError as error:
         raise RunError(str(error)) from error
     keep_compiled_programs()
-    with locked(directory, "DIR"), one_blas_thread():  # for good: to set it for every row would take its time
+    # The limit on BLAS threads is set once, since setting it for every row takes time.
+    with locked(directory, "DIR"), one_blas_thread():
         for name in accept_loss:
             _accept_loss(directory, name)
         streams = Streams(directory)
@@ -120,7 +121,8 @@ def serve_directory(
             app,
             host=host,
             port=port,
-            log_level="error",  # its warnings are of what clients send, who could fill a disk with them
+            # Warnings are about what clients send, and clients could fill a disk with them.
+            log_level="error",
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=10,
@@ -168,7 +170,8 @@ def _listen(host: str, port: int, waiting: int) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
-        listening.listen(waiting)  # who comes before the server is ready waits
+        # Clients that come before the server is ready wait.
+        listening.listen(waiting)
     except OSError:
         listening.close()
         raise

@@ -1,4 +1,4 @@
-"""A stream of one model, at work: what it answers, and what each accepted entry does to it."""
+"""A stream of one model: its answers, and the effect of each accepted entry."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -31,7 +31,8 @@ from streamgp.stream.outlook import Outlook, StandIn
 
 register(HeldPrediction)
 
-MAX_SINGLE_ROWS = 16  # that are learnt one by one rather than as a block
+# Up to so many rows are learnt one by one, not as a block.
+MAX_SINGLE_ROWS = 16
 
 _ESTIMATORS: dict[str, Any] = {
     "regression": StreamingGPRegressor,
@@ -90,7 +91,8 @@ class SingleModel:
         self.next_row = 0
         self.waiting: dict[str, Waiting] = {}
         self._naive = NaiveScore()
-        self._unscored: list[tuple[Any, np.ndarray, bool, int, str | None, float]] = []  # rows that came singly
+        # The rows that came one by one and are not scored yet.
+        self._unscored: list[tuple[Any, np.ndarray, bool, int, str | None, float]] = []
 
     def _begin(self) -> LiveModel:
         c = self.config
@@ -206,7 +208,7 @@ class SingleModel:
         return Applied(int(np.isfinite(y).sum()), [], scored, joined(shown))
 
     def steps_singly(self, rows: Rows) -> bool:
-        """Whether so few rows may be given to `stepped_singly`."""
+        """Return whether so few rows may be given to `stepped_singly`."""
         if len(rows.X) > MAX_SINGLE_ROWS or not self.config.can_forecast:
             return False
         return all(self.live.steps_singly(x, np.array([y])) for x, y in zip(rows.X, rows.y, strict=True))

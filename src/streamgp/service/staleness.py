@@ -1,4 +1,4 @@
-"""After how long without a row a stream is stale: by the steps of its own clock, or by when its rows came."""
+"""The time without rows after which a stream is stale, by its own clock or by the arrival of its rows."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,9 +8,12 @@ import numpy as np
 from streamgp.service.answers import FIRST_DATE, LAST_DATE
 
 LEAST_SECONDS = 30.0
-ROWS = 2_000  # of the latest, by which it is judged
-_MOMENTS = 5  # from which on gaps say something
-_SPACE = (10.0, 4.0)  # times the median gap, and the gap of which nine in ten are shorter
+# Staleness is judged by so many of the latest rows.
+ROWS = 2_000
+# From so many moments on, the gaps between them are used.
+_MOMENTS = 5
+# The limits as multiples of the median gap, and of the 90% quantile of the gaps.
+_SPACE = (10.0, 4.0)
 
 
 def stale_after(columns: dict[str, Any], moments: Sequence[float] = ()) -> float | None:

@@ -1,4 +1,4 @@
-"""What is said of a stream: what it is, how it is, and what is on disk."""
+"""The status of a stream: its description, its condition, and its files on disk."""
 
 import os
 from typing import TYPE_CHECKING, Any
@@ -83,7 +83,8 @@ def describe_checkpoints(stream: "LiveStream") -> dict[str, Any]:
 def check_ready(stream: "LiveStream", learning: bool) -> None:
     """Raise `Problem` if the stream cannot predict now, or not learn."""
     name = stream.config.name
-    if stream.process != os.getpid():  # a stream at work does not come along into a fork: its threads do not
+    # A forked process does not have the stream's threads.
+    if stream.process != os.getpid():
         raise Problem(
             500,
             f"{name} is at work in process {stream.process}, and this one ({os.getpid()}) was forked from it; open "

@@ -27,7 +27,8 @@ LOGGER = logging.getLogger("streamgp.service")
 class Follows(Protocol):
     """What feeds a stream from elsewhere."""
 
-    name: str  # of the stream
+    # The name of the stream.
+    name: str
 
     def start(self) -> None:
         """Begin."""
@@ -46,7 +47,8 @@ def _config_of(path: Path) -> StreamConfig:
     """Return what the stream of a directory is."""
     if not (path / CONFIG).exists():
         raise Problem(500, f"{path}: expected {CONFIG}, which says what the stream is, found none; use a backup")
-    if not ((path / CONFIG).is_file() and (path / CONFIG).stat().st_size <= MAX_CONFIG):  # a pipe never ends
+    # Only a regular file of limited size is read: a pipe would never end.
+    if not ((path / CONFIG).is_file() and (path / CONFIG).stat().st_size <= MAX_CONFIG):
         raise Problem(500, f"{path / CONFIG}: expected a file of at most {MAX_CONFIG:,} bytes; use a backup")
     try:
         config = StreamConfig.from_document(json.loads((path / CONFIG).read_text(encoding="utf-8")))
@@ -101,12 +103,14 @@ class Streams:
     def start(self) -> None:
         """Open all streams; each replays its log in a thread of its own."""
         for path in sorted(self.directory.iterdir()):
-            if path.name.startswith("."):  # was being made or deleted
+            # The directory was being created or deleted.
+            if path.name.startswith("."):
                 shutil.rmtree(path, ignore_errors=True)
             elif path.is_dir():
                 try:
                     self._open(path, _config_of(path))
-                except Exception as error:  # of one stream, which shall not stop the others
+                except Exception as error:
+                    # The failure of one stream must not stop the others.
                     self.broken[path.name] = _writable(_reason(path, error))
                     LOGGER.error("stream %s could not be opened: %s", _writable(path.name), self.broken[path.name])
         for source in list(self._sources.values()):
@@ -199,10 +203,12 @@ class Streams:
         if stream is not None:
             try:
                 stream.stop()
-            except Exception as error:  # what it leaves on disk is deleted in any case
+            except Exception as error:
+                # Files on disk are deleted in any case.
                 LOGGER.error("stream %s did not end in order: %s", name, error)
         aside = self.directory / f".{uuid4().hex}"
-        with suppress(FileNotFoundError):  # somebody has deleted it already
+        # The directory may be gone already.
+        with suppress(FileNotFoundError):
             (self.directory / name).rename(aside)
         shutil.rmtree(aside, ignore_errors=True)
 

@@ -1,4 +1,4 @@
-"""Ids whose labels came and were not learnt, and why: whoever sends them again is told so again."""
+"""Ids whose labels came and were not learnt, with the reason, which a repeated request gets again."""
 
 import hashlib
 from collections.abc import Iterable
@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-MAX_KEPT = 100_000  # of the ids
+# The most ids that are kept.
+MAX_KEPT = 100_000
 
 LATE, SKIPPED = 1, 2
 

@@ -1,4 +1,4 @@
-"""What a model at work takes and gives: predictions, rows that wait for their labels, what an entry did."""
+"""The records that a model at work takes and gives: predictions, rows that wait for labels, results of entries."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple

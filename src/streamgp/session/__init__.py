@@ -1,4 +1,4 @@
-"""A stream under way: rows are predicted, scored, tested for changes and learnt, and all of it can be kept.
+"""A session on a stream: it predicts, scores, tests for changes and learns, and a checkpoint can hold it.
 
 Here is the one loop of test-then-train. Where rows come from, and where their scores go, is not known here.
 """

@@ -1,4 +1,4 @@
-"""The scores, bands and tests that suit what a target is."""
+"""The scores, bands and tests of each kind of target."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -165,7 +165,8 @@ class Session:
 
     def _test(self, alarms: Alarms, scored: ScoredRows, rows: Chunk, in_time: np.ndarray | None) -> None:
         """Test rows for changes."""
-        scores: Any = scored.scores  # of numbers or counts: others have no alarms
+        # Only numbers and counts have alarms.
+        scores: Any = scored.scores
         experts, times, numbers = scored.experts, rows.times, rows.rows
         if in_time is not None and not in_time.all():
             if not in_time.any():

@@ -1,4 +1,4 @@
-"""Rules that weigh experts by what they predicted, in logs from start to end.
+"""Rules that weigh experts by their predictions, in logarithms throughout.
 
 A rule is three functions: `init` turns a log prior into the rule's state, `predict` gives the log weights for the
 next row (they have not seen its target), `update` takes in every expert's log density of that target.

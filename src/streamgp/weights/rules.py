@@ -117,7 +117,8 @@ class Share(eqx.Module):
             switched = keep * weights + self.rate * (members @ weights)[self.groups]
             return jnp.log((1.0 - self.background) * switched + self.background / K * weights.sum())
         top = jax.ops.segment_max(log_weights, self.groups, self.num_groups)
-        top = jnp.where(jnp.isfinite(top), top, 0.0)  # a group that starts with no weight at all
+        # The group has no weight at the start.
+        top = jnp.where(jnp.isfinite(top), top, 0.0)
         mass = jax.ops.segment_sum(jnp.exp(log_weights - top[self.groups]), self.groups, self.num_groups)
         size = jax.ops.segment_sum(jnp.ones_like(log_weights), self.groups, self.num_groups)
         group = (top + jnp.log(mass))[self.groups]

@@ -21,7 +21,8 @@ from streamgp.weights.base import fresh_start, relative
 
 # A weight below e^-this can gain no more at one row: the logs of the weights stay finite, whatever the densities.
 _MAX_LOG_RATIO = np.log(1e12)
-_MAX_STEPS = 60  # of the interior point; some ten are usual
+# The most steps of the interior-point method; about ten are usual.
+_MAX_STEPS = 60
 
 
 @register
@@ -77,7 +78,8 @@ class ExponentiatedGradient(eqx.Module):
         total = logsumexp(state + log_density)
         ratio = jnp.exp(jnp.minimum(log_density - total, _MAX_LOG_RATIO))
         raised = jnp.where(jnp.isfinite(total), state + self.rate * ratio, state)
-        raised = raised - raised.max()  # which may be 1e10: a logarithm of a sum next to it would be lost in rounding
+        # The maximum may be 1e10, and the logarithm of a sum would be lost in rounding beside it.
+        raised = raised - raised.max()
         return fresh_start(raised - logsumexp(raised), self.share)
 
 

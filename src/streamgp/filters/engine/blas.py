@@ -1,4 +1,4 @@
-"""BLAS in place, on float64 arrays, with Python's lock let go.
+"""BLAS in place on float64 arrays, without Python's global lock.
 
 SciPy's own wrappers hold the lock, so that two threads would wait for each other. The addresses of the same routines
 are public (`scipy.linalg.cython_blas`), and a foreign call through `ctypes` lets the lock go.

@@ -1,4 +1,4 @@
-"""Rows in blocks: what both engines work on."""
+"""Blocks of rows, on which both engines work."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -98,7 +98,8 @@ def stack(trees: Sequence[Any]) -> Any:
 
     def joined(*leaves: Any) -> Array:
         if all(map(_as_it_is_in_numpy, leaves)):
-            return jax.device_put(np.stack(leaves))  # nothing is compiled
+            # Stacking in NumPy compiles nothing.
+            return jax.device_put(np.stack(leaves))
         return jnp.stack(leaves)
 
     return jax.tree.map(joined, *trees)

@@ -103,7 +103,7 @@ def predict_groups(
 
 
 def _features_of_rows(basis: Basis, X: np.ndarray) -> np.ndarray:
-    with float64(), np.errstate(all="ignore"):  # as in `_features`
+    with float64(), np.errstate(all="ignore"):
         return np.asarray(basis(X))
 
 
@@ -124,7 +124,8 @@ def _bundles(live: Bool[np.ndarray, "g r"], num_features: int) -> list[tuple[sli
     """Choose the experts that one thread takes together: a share of all small ones, each large one by itself."""
     G, R = live.shape
     if num_features < LARGE and live.all():
-        if G % _cores() and R % _cores() == 0:  # equal shares, which the bases alone do not give
+        # The cores get equal shares of experts, which they would not get by bases alone.
+        if G % _cores() and R % _cores() == 0:
             return [(slice(0, G), part) for part in _shares(R)]
         return [(part, slice(0, R)) for part in _shares(G)]
     return [(slice(g, g + 1), slice(r, r + 1)) for g, r in zip(*np.nonzero(live), strict=True)]

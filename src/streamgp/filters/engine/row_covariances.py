@@ -1,4 +1,4 @@
-"""Where the row filter keeps its covariances: small ones as they are, of large ones a triangle each.
+"""Storage of the row filter's covariances: small ones as whole matrices, large ones as triangles.
 
 A row by itself needs one product with every covariance, and such a product waits for memory.
 """
@@ -28,7 +28,8 @@ class Whole:
         added: Float[np.ndarray, "g r"] | None,
     ) -> None:
         """Replace each by ``decay^2 (cov - waiting' waiting) + added I``; None leaves that part out."""
-        with one_blas_thread():  # two would wait for each other: a hundred times as long on a machine that is busy
+        # Two threads would wait for each other, up to a hundred times as long on a busy machine.
+        with one_blas_thread():
             self._cov -= np.swapaxes(waiting, -1, -2) @ waiting
         if decay is not None:
             self._cov *= (decay * decay)[..., None, None]

@@ -18,7 +18,8 @@ from streamgp.filters.guard import Guard
 from streamgp.filters.kalman import ExpertVariances, FilterState
 
 PENDING = 32  # rows in the buffer at most; a row costs O(F^2 + PENDING F)
-MIN_DECAY = 1e-3  # of weights since the buffer was empty, before it is folded in
+# The buffer is folded in once the weights have decayed by this factor since it was empty.
+MIN_DECAY = 1e-3
 
 
 class RowPrediction(NamedTuple):
@@ -49,7 +50,8 @@ class RowFilter:
         self.guard = None if beliefs.guard is None else Guard(*(np.array(a) for a in beliefs.guard))
         self.dynamics = Dynamics(np.asarray(dynamics.decay), np.asarray(dynamics.diffusion))
         self.prior_var, self.noise_var = np.asarray(noise.prior_var), np.asarray(noise.noise_var)
-        self.restarted = np.zeros((G, R), bool)  # since the start, by whose belief was beyond repair
+        # The filters that were restarted because their numbers were beyond repair.
+        self.restarted = np.zeros((G, R), bool)
         self._least_var = (1.0 - TOLERATED) * self.noise_var
         self._reverts, self._moves = bool((self.dynamics.decay < 1.0).any()), bool(self.dynamics.diffusion.any())
         self.pending = np.empty((G, R, PENDING, F))
@@ -75,7 +77,8 @@ class RowFilter:
         shrink, grown = self._per_step
         row = phi[..., None, :]
         column = row[..., None]
-        for attempt in range(3):  # again if a covariance is broken
+        # The row is predicted again if a covariance is broken.
+        for attempt in range(3):
             decay, process_variance = self.decay, self.process_variance
             gain = self._cov.product(phi)
             if self.count:
@@ -88,7 +91,8 @@ class RowFilter:
                 process_variance = process_variance + grown
                 gain += process_variance[..., None] * row
             var = np.vecdot(gain, row) + (self.noise_var + extra if extra else self.noise_var)
-            sound = var >= self._least_var  # not of NaN
+            # A variance of NaN is not sound either.
+            sound = var >= self._least_var
             if attempt == 2 or sound.all():
                 break
             self._fold()

@@ -94,7 +94,8 @@ class Fit:
 
 
 INITIAL_PRIOR_VAR = 1.0
-INITIAL_NOISE_VAR = 0.25  # of standardised targets (Waxman and Djuric 2024, 4.1)
+# The initial noise variance of standardised targets (Waxman and Djuric 2024, 4.1).
+INITIAL_NOISE_VAR = 0.25
 # Noise is never taken for less than 1% of the standard deviation of a target: a thousand rows cannot vouch for more.
 NOISE_FLOOR = 1e-4
 MAX_STEPS = 200
@@ -102,7 +103,8 @@ _NOISE_BOUNDS = (np.log(NOISE_FLOOR), np.log(1e2))
 # The most that the prior variance of the function may be of the noise variance, in the mean of the rows: what lies
 # beyond leaves a covariance few digits, and evidence that still rises there is mostly that of rounding.
 MAX_RATIO = 1e10
-_STIFFNESS = 10.0  # nats per row and squared nat beyond: evidence rises by half a nat per nat at most
+# The penalty beyond a bound, in nats per row and squared nat. The evidence rises by half a nat per nat at most.
+_STIFFNESS = 10.0
 
 
 def unconstrain(
@@ -194,8 +196,10 @@ def fit_at(
 ) -> Fit:
     """Build the fit with the hyperparameters at `flat`, where the loss is `value`; wait for its arrays."""
     _, unravel = ravel_pytree(unconstrain(basis, trainable))
-    mean_square = np.mean(np.square(np.asarray(y)), axis=0)  # in NumPy nothing is compiled for each number of rows
-    with np.errstate(divide="ignore"):  # of a constant target
+    # NumPy is used, since JAX would compile a program for each number of rows.
+    mean_square = np.mean(np.square(np.asarray(y)), axis=0)
+    # The mean square of a constant target is zero.
+    with np.errstate(divide="ignore"):
         null = -0.5 * float(np.sum(np.log(2 * np.pi * mean_square) + 1.0)) / y.shape[1]
     moved, v, s2 = _constrain(basis, trainable, unravel(jnp.asarray(flat, y.dtype)))
     ready = jax.block_until_ready(moved.precomputed())

@@ -20,7 +20,8 @@ from streamgp.models.fitting.gaussian_evidence import Fit, fit_at, limits, loss,
 from streamgp.numerics.linalg import symmetrise
 
 MAX_DIRECTIONS = 300  # a Hessian of more hyperparameters is not computed
-PERTURBATION = 1e-3  # variance of each coordinate in its place (Waxman and Djuric 2024, 5)
+# The variance of each coordinate where no Hessian is computed (Waxman and Djuric 2024, 5).
+PERTURBATION = 1e-3
 # The largest variance of any direction. The parabola does not say how far a direction without curvature, such as the
 # log lengthscale of an irrelevant input, stays so. Up to here samples lose on average the half nat of evidence for
 # each hyperparameter that they should (on two real sets of 8 and 12 inputs); at four times this, up to 75 nats.

@@ -19,7 +19,8 @@ _FROM = {"positive": jnp.exp, "real": lambda a: a}
 # Guards against overflow, never active at a sensible optimum of standardised data (in logs).
 _BOUNDS = {"positive": (np.log(1e-4), np.log(1e6)), "real": (-np.inf, np.inf)}
 PRIOR_BOUNDS = (np.log(1e-8), np.log(1e8))
-_HUGE = 1e10  # the value that a search gets where the value is not a number
+# The search gets this value where the function is not a number.
+_HUGE = 1e10
 _ABNORMAL = 2  # SciPy's status of a line search that failed
 
 

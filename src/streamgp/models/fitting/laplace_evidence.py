@@ -29,8 +29,10 @@ from streamgp.numerics.compilation import LIGHT, compiled
 from streamgp.numerics.linalg import add_diagonal, cholesky, cholesky_solve, log_det
 
 MAX_NEWTON = 50
-TOLERANCE = 1e-6  # of the last Newton step; what is left after it is of the order of its square
-MAX_STEPS = 80  # of L-BFGS-B
+# Newton's method stops after a step as small as this. The remaining error is of the order of its square.
+TOLERANCE = 1e-6
+# The most steps of L-BFGS-B.
+MAX_STEPS = 80
 # The largest prior standard deviation of a latent value: on separable data the evidence is all but flat beyond.
 MAX_LATENT_STD = 30.0
 # A likelihood's own hyperparameters have a Gaussian prior around where they start, in their coordinates, so that one
@@ -219,7 +221,8 @@ def fit_likelihood(
     """
     shift = jnp.zeros(len(y), X.dtype) if offset is None else offset
     trainable = tuple(basis.trainable) if trainable is None else trainable
-    size = float(np.mean(np.sum(np.square(as_numpy(basis)(np.asarray(X))), axis=1)))  # in NumPy nothing is compiled
+    # NumPy is used, since nothing needs to be compiled for it.
+    size = float(np.mean(np.sum(np.square(as_numpy(basis)(np.asarray(X))), axis=1)))
     hyper = _hyperparameters(basis, likelihood, trainable, -np.log(max(size, 1e-8)))
     flat, unravel = ravel_pytree(hyper)
     mode = jnp.zeros((likelihood.num_latents, basis.num_features), flat.dtype)
@@ -227,7 +230,8 @@ def fit_likelihood(
     def objective(flat: np.ndarray) -> tuple[Array, Array]:
         nonlocal mode
         (value, (_, found)), gradient = _loss(jnp.asarray(flat), basis, likelihood, trainable, X, y, mode, shift)
-        mode = jnp.where(jnp.isfinite(found).all(), found, mode)  # from which the next search for it sets out
+        # The next search for the mode starts from here.
+        mode = jnp.where(jnp.isfinite(found).all(), found, mode)
         return value, gradient
 
     most = min(2.0 * np.log(MAX_LATENT_STD) - np.log(max(size, 1e-8)), PRIOR_BOUNDS[1])

@@ -12,8 +12,10 @@ from scipy.stats import rankdata
 
 # Robust standard deviations of the errors, and one of the target: nearer to its prediction nothing is touched.
 REACH = 8.0
-FEW_ROWS = 64  # below which there is no regression
-_FEW_REACH = 10.0  # and the reach is this, around the median
+# Below so many rows no regression is fitted.
+FEW_ROWS = 64
+# The reach around the median, where no regression is fitted.
+_FEW_REACH = 10.0
 _FREQUENCIES = 100
 _PENALTIES = (1e-1, 1e1, 1e3)
 _ROUNDS = 5
@@ -48,7 +50,8 @@ def _screen_one(smoother: "_Smoother", y: Float[np.ndarray, " n"]) -> Float[np.n
     middle = float(np.median(y))
     overall = _robust_std(y - middle)
     drawn = _drawn_in(y, middle, _FEW_REACH * overall)
-    if np.median(np.abs(y - middle)) == 0.0:  # one value and rare others: what is rare there is no glitch
+    # The targets are one value and rare others, and the rare ones are no glitches.
+    if np.median(np.abs(y - middle)) == 0.0:
         return drawn
     aside = np.min([np.abs(y - level) for level in _neighbours(y)], axis=0)
     for _ in range(_ROUNDS):
@@ -56,7 +59,8 @@ def _screen_one(smoother: "_Smoother", y: Float[np.ndarray, " n"]) -> Float[np.n
         rest = drawn - predicted
         before, after = _neighbours(rest)
         between = 0.5 * (before + after)
-        if _robust_std(rest - between) < _robust_std(rest):  # what is left goes on from row to row
+        # The residuals are correlated from row to row.
+        if _robust_std(rest - between) < _robust_std(rest):
             expected = expected + between
         std = _robust_std(drawn - expected)
         reach = max(REACH * std, overall)
@@ -110,7 +114,8 @@ class _Smoother:
     def __init__(self, features: Float[np.ndarray, "n f"]) -> None:
         values, vectors = np.linalg.eigh(features.T @ features)
         kept = values > 1e-10 * values[-1]
-        self._basis = features @ vectors[:, kept] / np.sqrt(values[kept])  # orthonormal columns
+        # The columns of this basis are orthonormal.
+        self._basis = features @ vectors[:, kept] / np.sqrt(values[kept])
         self._shrunk = [values[kept] / (values[kept] + penalty) for penalty in _PENALTIES]
         self._own = [np.square(self._basis) @ shrunk for shrunk in self._shrunk]
 

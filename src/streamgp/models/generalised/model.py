@@ -34,7 +34,8 @@ from streamgp.weights.experts import expert_weights, prior_weights, rule_weights
 
 # Rows of a block: its steps cost its square each, which is expensive for small experts (docs/research/labels.md).
 SHORT, LONG = 8, 32
-LARGE = 200  # coefficients of an expert from which on long blocks are faster
+# From so many coefficients of an expert on, long blocks are faster.
+LARGE = 200
 
 
 class GeneralisedExpert(eqx.Module):
@@ -84,7 +85,8 @@ class GeneralisedEnsemble(StreamModel):
     """
 
     learns_far_inputs: ClassVar[bool] = False
-    warmup_batch_sizes: ClassVar[tuple[int, ...]] = COMPILED_BATCH_SIZES[:1]  # one program for the warm-up
+    # The warm-up needs one compiled program.
+    warmup_batch_sizes: ClassVar[tuple[int, ...]] = COMPILED_BATCH_SIZES[:1]
 
     groups: tuple[GeneralisedGroup, ...]
     rule: WeightRule
@@ -132,7 +134,8 @@ class GeneralisedEnsemble(StreamModel):
             raise ValueError(f"horizon: expected 0, since labels and counts are not forecast ahead, got {horizon}")
         prior_vars = [group.prior_var for group in self.groups]
         if not is_traced(self):
-            prior_vars = as_numpy(prior_vars)  # in NumPy nothing is compiled
+            # NumPy arrays need no compilation.
+            prior_vars = as_numpy(prior_vars)
         filters = tuple(
             prior_state(group.num_features, group.likelihood.num_latents, prior_var)
             for group, prior_var in zip(self.groups, prior_vars, strict=True)

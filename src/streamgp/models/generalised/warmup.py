@@ -1,4 +1,4 @@
-"""From warm-up rows to experts for classes, counts, ordinal targets; numbers: `streamgp.models.gaussian.warmup`."""
+"""The fit of experts for classes, counts and ordinal targets to the rows of the warm-up."""
 
 from collections.abc import Callable
 
@@ -23,7 +23,8 @@ from streamgp.weights.by_name import make_rule
 PROVISIONAL_LENGTHSCALES = (0.5, 1.0, 2.0)
 PROVISIONAL_VARS = (1.0, 10.0)
 PROVISIONAL_FEATURES = 50
-MAX_COEFFICIENTS = 400  # of an expert: features times latent values, for the covariance holds its square
+# The most coefficients of an expert, features times latent values: the covariance holds their square.
+MAX_COEFFICIENTS = 400
 MIN_FEATURES = 10
 
 
@@ -83,7 +84,8 @@ def fit_generalised(
     offset = X[:, -1] if spec.exposure else np.zeros(len(X))
     highest = highest_rate(spec, y, np.exp(offset))
     if highest is not None:
-        keep = y <= highest * np.exp(offset) * (1.0 + 1e-12)  # the rate is a quotient, with its rounding
+        # The tolerance is for the rounding of the rate, which is a quotient.
+        keep = y <= highest * np.exp(offset) * (1.0 + 1e-12)
         inputs, y, offset = inputs[keep], y[keep], offset[keep]
     likelihood = make_likelihood(spec.likelihood, y / np.exp(offset), num_classes, max(2, num_classes))
     fits = _fit_all(spec, inputs, y, offset, likelihood, num_classes, seed, progress or (lambda done, todo: None))
@@ -115,7 +117,8 @@ def _fit_all(
     """Fit every start of every basis; drop those that learnt next to nothing."""
     max_features = max(MIN_FEATURES, MAX_COEFFICIENTS // likelihood.num_latents)
     tasks = make_fit_tasks(spec, dict.fromkeys(spec.bases, max_features), X, _as_targets(spec, y, num_classes), seed)
-    if spec.likelihood == "categorical" and num_classes < 2:  # nothing to learn yet
+    # There is nothing to learn yet.
+    if spec.likelihood == "categorical" and num_classes < 2:
         return [(task.label, _unfitted(task, likelihood)) for task in tasks]
     rows, targets, shift = jnp.asarray(X), jnp.asarray(y), jnp.asarray(offset)
 
@@ -131,7 +134,8 @@ def _fit_all(
         members = sorted((i for i, task in enumerate(tasks) if task.name == name), key=lambda i: -fits[i].gain)
         first = spec.starts_kept([fits[i].basis.num_features for i in members])
         kept += [i for i in members[:first] if spec.rule == "Q" or fits[i].gain >= max(FLAT_GAIN, FLAT_SHARE * best)]
-    if not kept:  # for what the stream may still show
+    # No expert explains the warm-up better than none. All are kept, unfitted, since later rows may favour one.
+    if not kept:
         return [(task.label, _unfitted(task, likelihood)) for task in tasks]
     return [(tasks[i].label, fits[i]) for i in kept]
 

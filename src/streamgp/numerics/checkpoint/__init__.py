@@ -4,7 +4,7 @@ What a model, a run or an optimiser puts into its checkpoint is decided where th
 """
 
 from streamgp.numerics.checkpoint.directory import MANIFEST, load, load_meta, load_of, save
-from streamgp.numerics.checkpoint.directory import reading as reading  # of those that restore something, not of users
+from streamgp.numerics.checkpoint.directory import reading as reading  # Modules that restore something use this name.
 from streamgp.numerics.checkpoint.encoding import CheckpointError, register, registry
 
 __all__ = ["MANIFEST", "CheckpointError", "load", "load_meta", "load_of", "register", "registry", "save"]

@@ -1,4 +1,4 @@
-"""Whether values hold what annotations say that they hold: types, kinds of numbers, ranks and sizes of arrays."""
+"""Checks that values match their annotations: types, kinds of numbers, ranks and sizes of arrays."""
 
 import functools
 import types
@@ -14,7 +14,8 @@ from jaxtyping import AbstractArray
 from streamgp.numerics.checkpoint.errors import CheckpointError
 
 Record = typing.TypeVar("Record")
-Sizes = dict[str, int]  # of dimensions, by their names
+# The sizes of dimensions, by name.
+Sizes = dict[str, int]
 Check = Callable[[Any, Sizes], bool]
 
 

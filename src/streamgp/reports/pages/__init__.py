@@ -1,1 +1,1 @@
-"""What the pages of a run show, by the kind of its targets."""
+"""The sections of the page of a run, one module for each kind of target or subject."""

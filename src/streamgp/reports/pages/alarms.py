@@ -1,4 +1,4 @@
-"""What a report says of alarms: each one's sentence, and where the weights went."""
+"""The alarms of a report: a sentence on each, and the change of the experts' weights."""
 
 from typing import Any
 
@@ -9,7 +9,8 @@ from streamgp.reports.wording import share
 
 SHOWN = 30
 AROUND = 3  # bins of the weights before a change, and after its alarm, that are compared
-MOVED = 0.1  # of the mixture: less is not worth a word
+# A smaller change of a weight is not mentioned.
+MOVED = 0.1
 
 
 def changes(bins: pl.DataFrame, metrics: dict[str, Any]) -> dict[str, Any]:

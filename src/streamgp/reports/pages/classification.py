@@ -1,4 +1,4 @@
-"""What the page of a run shows of labels and grades: probabilities, errors, and calibration."""
+"""The charts of labels and grades on the page of a run: probabilities, errors and calibration."""
 
 import math
 from typing import Any, NamedTuple
@@ -20,7 +20,8 @@ SCORES = {
 }
 _COLUMNS = ("row", "y", "predicted", "log_density", "last_label", "frequent_label", "frequency_log_density")
 RELIABILITY_BINS = 10
-CONFUSION_SHOWN = 12  # classes: a larger table fits no page
+# A table of more classes does not fit on a page.
+CONFUSION_SHOWN = 12
 
 
 def columns(metrics: dict[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:

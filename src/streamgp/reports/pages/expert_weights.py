@@ -1,4 +1,4 @@
-"""What a report shows of the weights: of experts, or of all experts that share something, and of weight rules."""
+"""The weights in a report: of single experts, of groups of experts that share a property, and of weight rules."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -8,8 +8,10 @@ import polars as pl
 from streamgp.reports.palette import EXPERTS_SHOWN
 from streamgp.reports.tables import RULE
 
-SHARED = ("basis", "dynamics", "noise")  # what many experts are added up by
-MATTERS = 0.001  # experts of a smaller mean weight are left out of the table, but for the first ones
+# The weights of experts are summed over each of these properties.
+SHARED = ("basis", "dynamics", "noise")
+# Experts with a smaller mean weight are left out of the table, except for the first ones.
+MATTERS = 0.001
 FIRST = 12
 
 

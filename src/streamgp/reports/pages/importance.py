@@ -1,4 +1,4 @@
-"""What a report shows of the inputs: which of them matter."""
+"""The importance of each input, as a section of a report."""
 
 from typing import Any
 

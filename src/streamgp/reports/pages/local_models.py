@@ -1,4 +1,4 @@
-"""What a report shows of local models: when each was born, where it is, and with two inputs a map."""
+"""The local models in a report: when each was created, where it is, and a map if there are two inputs."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the page of a run shows of numbers and counts: predictions, errors, and the coverage of the bands."""
+"""The charts of numbers and counts on the page of a run: predictions, errors and interval coverage."""
 
 import math
 from typing import Any

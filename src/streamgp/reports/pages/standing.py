@@ -1,11 +1,13 @@
-"""How a model stands: at the end of the stream, and in the rows that surprised it most."""
+"""The scores of the last rows of a stream, and the rows with the largest errors."""
 
 from typing import Any
 
 import polars as pl
 
-LAST = 10  # of so many parts of the scored rows, the last
-SURPRISES = 10  # rows listed
+# The scored rows are divided into so many parts; the last part is reported.
+LAST = 10
+# The number of rows that are listed.
+SURPRISES = 10
 
 
 def last_tenth(scored: pl.DataFrame, model: str, count: str) -> tuple[float, float] | None:

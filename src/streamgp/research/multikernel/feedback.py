@@ -20,7 +20,8 @@ from streamgp.research.multikernel.graph import KernelDictionary, dominating_set
 from streamgp.research.multikernel.losses import Loss
 from streamgp.research.multikernel.rates import Rate
 
-NUM_EXPLORED = 10  # so many of the largest u make up the set that SFG-MKL-R explores, in the paper's experiments
+# In the paper's experiments SFG-MKL-R explores the set of so many kernels with the largest u.
+NUM_EXPLORED = 10
 
 
 @register

@@ -144,7 +144,8 @@ def _ranks(overlaps: Float[np.ndarray, "n n"]) -> Int[np.ndarray, "n n"]:
         size = np.where(twice < 0.0, _log_of_one_less(twice), twice + _log_of_one_less(-np.abs(twice)))
     size = size + norms - norms[:, None]
     np.fill_diagonal(sign, -1.0)
-    np.fill_diagonal(size, np.inf)  # Delta(i, i) = 0 is below all others, however they were rounded
+    # Delta(i, i) = 0 must stay below all others, for any rounding.
+    np.fill_diagonal(size, np.inf)
     order = np.lexsort((sign * size, sign), axis=1)
     ranks = np.empty_like(order)
     np.put_along_axis(ranks, order, np.broadcast_to(np.arange(len(order)), order.shape), axis=1)

@@ -17,10 +17,12 @@ from streamgp.numerics.checkpoint.field_types import check_state
 from streamgp.research.multikernel.experts import Prediction
 from streamgp.research.multikernel.losses import LogisticLoss
 
-ERROR_MEMORY = 100  # rows over which the size of the errors is averaged
+# The size of the errors is averaged over so many rows.
+ERROR_MEMORY = 100
 # Root mean square errors from the prediction: a target further out is a glitch, and counts as being at that distance.
 GLITCH_THRESHOLD = 6.0
-CHANGE_ROWS = 5  # consecutive rows beyond the threshold that are no glitches
+# So many consecutive rows beyond the threshold are no glitches.
+CHANGE_ROWS = 5
 
 
 @register

@@ -1,4 +1,4 @@
-"""From warm-up rows to an online learner of many kernels: only the scale of the inputs is fitted."""
+"""The fit of an online learner of many kernels: only the scale of the inputs comes from the warm-up."""
 
 from typing import Any
 
@@ -27,7 +27,8 @@ from streamgp.research.multikernel.omkr import group_by_kernel
 
 NEIGHBOURS = 5  # M of the similarity graph, as in the paper
 FEATURES = 100
-CAPACITY = 500  # rows that OMKR keeps
+# OMKR keeps so many rows.
+CAPACITY = 500
 # Standardised targets are a few units in size: no useful function is larger, and a step that is too long ends here.
 RADIUS = 10.0
 

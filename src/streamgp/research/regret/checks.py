@@ -24,7 +24,8 @@ from streamgp.research.regret.losses import run_losses, static_regret, switching
 from streamgp.table import sum_of_sines, switching_gaussian_processes
 from streamgp.weights import BMA, fixed_share
 
-DICTIONARY = tuple(10.0 ** (k / 2) for k in range(-4, 7))  # lengthscales; variances 10^k
+# The lengthscales of the dictionary; their squares are 10^k.
+DICTIONARY = tuple(10.0 ** (k / 2) for k in range(-4, 7))
 SWITCHING_LENGTHSCALES = (0.01, 100.0)
 FREQUENCIES = 50
 DENSE_ROWS = 2_000
@@ -161,7 +162,8 @@ def switching_growth(seed: int, lengths: Sequence[int], n: int = FREQUENCIES) ->
     points = []
     for T in lengths:
         X, y = switching_gaussian_processes(T, rng, lengthscales=scales, noise=SWITCHING_NOISE)
-        slots = np.repeat([0, 1], [T - T // 2, T // 2])  # where the generator switches
+        # The generator switches in the middle.
+        slots = np.repeat([0, 1], [T - T // 2, T // 2])
         with float64():
             rule = fixed_share(2, 1.0 - optimal_stay(T, 1))
             model = ensemble(experts(scales, SWITCHING_NOISE, rng, n), rule)

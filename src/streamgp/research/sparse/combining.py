@@ -1,4 +1,4 @@
-"""From local models to one predictive distribution of a row.
+"""Rules that combine local models into one predictive distribution of a row.
 
 ``nearest``: the model that has the inducing input nearest to the row (Kepler et al. 2021). ``precision``: a
 generalised product of experts, each weighed by how much its data have reduced its entropy (Cao and Fleet 2014).
@@ -20,8 +20,10 @@ from streamgp.research.sparse.glitches import TargetGuard
 from streamgp.research.sparse.local import LocalModel, LocalModels
 from streamgp.weights import fixed_share
 
-NEIGHBOURS = 5  # models that ``distance`` mixes: those further away have no data near the row, and there are many
-SWITCH = 1e-3  # per row, under ``stream``, of leaving a model for any other
+# ``distance`` mixes so many models. Models further away have no data near the row, and there are many.
+NEIGHBOURS = 5
+# The probability per row, under ``stream``, of a switch from a model to any other.
+SWITCH = 1e-3
 
 
 class Combined(NamedTuple):

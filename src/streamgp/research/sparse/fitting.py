@@ -19,7 +19,8 @@ _VARIANCE = (np.log(1e-6), np.log(1e6))
 _NOISE_VAR = (np.log(1e-6), np.log(1e3))
 EXACT_STEPS = 100
 _KERNEL = SquaredExponential()
-_RANK = 1e-12  # conditional variance over prior variance, below which a point is determined by the others
+# A point is determined by the others if its conditional variance is below this share of the prior variance.
+_RANK = 1e-12
 
 
 class Prior(NamedTuple):

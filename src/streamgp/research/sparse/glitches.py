@@ -1,4 +1,4 @@
-"""Targets far from what was expected of them: one alone is a glitch, five in a row are a change.
+"""A guard against targets far from their prediction: one alone is a glitch, five in a row are a change.
 
 A glitch enters its batch drawn in towards its expectation, the more the further out it lies (a redescending
 influence, Duran-Martin et al. 2024). A batch is learnt when it is full; a change shows by then.
@@ -12,10 +12,14 @@ from jaxtyping import Array, Bool, Float, Int
 
 from streamgp.numerics.checkpoint.encoding import register
 
-GLITCH_THRESHOLD = 5.0  # standard deviations from the mean, scaled by recent errors, at which a target is drawn in
-CHANGE_ROWS = 5  # consecutive rows beyond the threshold that are no glitches
-_MEMORY = 0.9  # per row, of the size of errors
-_MAX_ERROR = 16.0  # times its usual size, as which a larger squared error counts
+# A target further from the mean, in standard deviations scaled by recent errors, is moved towards it.
+GLITCH_THRESHOLD = 5.0
+# So many consecutive rows beyond the threshold are no glitches.
+CHANGE_ROWS = 5
+# The discount per row of the size of errors.
+_MEMORY = 0.9
+# A larger squared error counts as so many times its usual size.
+_MAX_ERROR = 16.0
 
 
 @register

@@ -259,7 +259,8 @@ class LocalGPs(StreamModel):
 
     def _combine(self, models: LocalModels, X: np.ndarray, log_weights: Float[Array, " j"]) -> Combined:
         if not int(models.count):
-            models = LocalModels(models.each, jnp.ones((), int))  # the prior, of standardised targets
+            # Without models, the prediction is the prior of standardised targets.
+            models = LocalModels(models.each, jnp.ones((), int))
         return _combine_models(self.combination, models, X, log_weights)
 
 

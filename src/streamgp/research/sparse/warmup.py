@@ -1,4 +1,4 @@
-"""From warm-up rows to sparse Gaussian processes: only hyperparameters that all of them share are fitted."""
+"""The fit of sparse Gaussian processes to the warm-up: only the hyperparameters that all of them share."""
 
 import numpy as np
 
@@ -6,9 +6,12 @@ from streamgp.models.base import FittedExpert
 from streamgp.models.spec import Spec
 from streamgp.research.sparse import BatchOptimiser, KernelHyperparameters, LocalGPs, fit_exact_hyperparameters
 
-INDUCING = 50  # of each model, as in Kepler et al. (2021)
-KEPT_ROWS = 100  # of each model of LGPR
-OFFLINE_ROWS = 300  # of the warm-up, from which LGPR learns its hyperparameters
+# The number of inducing inputs of each model, as in Kepler et al. (2021).
+INDUCING = 50
+# The number of rows that each model of LGPR keeps.
+KEPT_ROWS = 100
+# LGPR learns its hyperparameters from so many rows of the warm-up.
+OFFLINE_ROWS = 300
 
 
 def from_spec(

@@ -136,7 +136,8 @@ def _of_streams(streams: Streams) -> APIRouter:
         document = await read_document(request)
         config = new_config(document)
         stream, is_new = await asyncio.to_thread(streams.create, config)
-        while is_new and not (stream.is_ready or stream.failure):  # so that a row may be sent next
+        # The answer waits until the stream takes rows.
+        while is_new and not (stream.is_ready or stream.failure):
             await asyncio.sleep(0.005)
         return answer(
             request, plain(config.document() | {"position": stream.knowledge.position}), 201 if is_new else 200

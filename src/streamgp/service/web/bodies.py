@@ -15,7 +15,8 @@ from streamgp.service.problems import Problem
 
 JSON, LINES, ARROW = "application/json", "application/x-ndjson", "application/vnd.apache.arrow.stream"
 PROBLEM = "application/problem+json"
-_PLAIN = ("id", "key", "time", "y")  # columns of Arrow that are no inputs
+# The columns of an Arrow body that are no inputs.
+_PLAIN = ("id", "key", "time", "y")
 
 
 async def read_document(request: Request) -> dict[str, Any]:
@@ -75,17 +76,21 @@ def _int(text: str) -> float | int:
     return int(text) if len(text) < MAX_DIGITS or math.isfinite(float(text)) else Overflown(text)
 
 
-MAX_DIGITS = 300  # of a whole number, which a double can hold
-_WITHIN = {"parse_float": _float, "parse_int": _int}  # slower, and needed for few bodies only
+# The most digits of a whole number that a double can hold.
+MAX_DIGITS = 300
+# These parsers are slower, and few bodies need them.
+_WITHIN = {"parse_float": _float, "parse_int": _int}
 _MAY_OVERFLOW = re.compile(rb"[eE]\+?\d{3}|\d{200}")
-_COMPRESSED = (b"\x1f\x8b", b"\x78\x9c", b"\x78\x01", b"\x78\xda")  # of gzip and deflate
+# The first bytes of gzip and deflate.
+_COMPRESSED = (b"\x1f\x8b", b"\x78\x9c", b"\x78\x01", b"\x78\xda")
 _ZSTD = b"\x28\xb5\x2f\xfd"
 
 
 def _rows_of_arrow(data: bytes) -> list[dict[str, Any]]:
     try:
         frame = pl.read_ipc_stream(BytesIO(data))
-    except Exception as error:  # of Polars' many kinds
+    except Exception as error:
+        # Polars raises errors of many classes.
         raise Problem(400, f"the body: expected a stream of Arrow, got something else ({str(error)[:200]})") from None
     plain = [name for name in frame.columns if name in _PLAIN]
     inputs = frame.select(name for name in frame.columns if name not in _PLAIN).to_dicts()

@@ -1,4 +1,4 @@
-"""What requests must have, beyond their rows."""
+"""Checks of requests, except for their rows."""
 
 import asyncio
 from typing import Any
@@ -9,7 +9,8 @@ from streamgp.service.config import StreamConfig, check_texts
 from streamgp.service.problems import Problem
 from streamgp.service.web import schemas
 
-PATIENCE = 60.0  # seconds that an answer is waited for
+# A request waits so many seconds for its answer.
+PATIENCE = 60.0
 
 
 def new_config(document: dict[str, Any]) -> StreamConfig:

@@ -1,4 +1,4 @@
-"""Connections: how long each may keep the service waiting, how many there may be, and room for probes."""
+"""Limits on connections: their waiting times, their number, and room for probes."""
 
 import asyncio
 import json
@@ -18,16 +18,24 @@ from streamgp.service.problems import Problem
 from streamgp.service.web.bodies import PROBLEM, refusal
 from streamgp.service.web.security import HEADERS
 
-MOST = 1_000  # connections
-MOST_OF_ONE = 500  # address
-HEAD_SECONDS = 10.0  # until a request's lines and headers are there
-WRITE_SECONDS = 30.0  # without anything read of an answer
-IDLE_SECONDS = 75.0  # between two requests
-BACKLOG = 16  # connections that are accepted in one go, before it is looked whether there is room
-RESERVED = 256  # descriptors, for logs, checkpoints and what was accepted in one go; half at most
+# The most connections.
+MOST = 1_000
+# The most connections of one address.
+MOST_OF_ONE = 500
+# The lines and headers of a request must be there within so many seconds.
+HEAD_SECONDS = 10.0
+# A connection that reads nothing of an answer is closed after so many seconds.
+WRITE_SECONDS = 30.0
+# The most seconds between two requests.
+IDLE_SECONDS = 75.0
+# So many connections are accepted at once, before the room for them is checked.
+BACKLOG = 16
+# Descriptors kept for logs, checkpoints and the connections accepted at once; half of all at most.
+RESERVED = 256
 SWEEP_SECONDS = 1.0
 PROBES = ("/livez", "/readyz", "/metrics")
-_CLOSED_AT_ONCE = 10  # one in so many of those that wait: each look at all of them makes room for many
+# One in so many waiting connections is closed, so that one look at all of them makes room for many.
+_CLOSED_AT_ONCE = 10
 
 # What a connection waits for, in the order in which those that wait longest are closed where there is no room.
 Waits = Literal["head", "body", "reader", "next"]
@@ -38,7 +46,8 @@ def raise_descriptors() -> int:
     """Let the process have as many open files as it may, up to some; return how many that are."""
     try:
         import resource
-    except ImportError:  # Windows, which has no such limit
+    except ImportError:
+        # Windows has no such limit.
         return 1 << 30
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
@@ -50,7 +59,8 @@ def raise_descriptors() -> int:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
             soft = wanted
-        except (OSError, ValueError):  # it stays as it is
+        except (OSError, ValueError):
+            # The limit stays as it is.
             pass
     return soft
 
@@ -106,7 +116,7 @@ class Connections:
                 del self._of[connection.origin]
 
     def has_room(self, connection: "Connection") -> bool:
-        """Whether a request may be worked at; where not, nearly all connections are at work."""
+        """Return whether a request may be worked at; if not, nearly all connections are busy."""
         theirs = self._of.get(connection.origin, ())
         return len(theirs) <= MOST_OF_ONE and self._count <= MOST and not connection.is_over
 
@@ -164,7 +174,8 @@ class Connection(H11Protocol):
         self._answer, self.app = self.app, self._admitted
         self.origin = ""
         self.descriptor = -1
-        self.is_over = False  # one more than there are descriptors for
+        # Whether this connection is beyond the number of descriptors.
+        self.is_over = False
         self._since = monotonic()
         self._ended_at: float | None = None
 
@@ -243,7 +254,8 @@ class Connection(H11Protocol):
         if self.transport.is_closing() and self._ended_at is None:
             self._ended_at = now
         if self._ended_at is not None:
-            if now > self._ended_at + WRITE_SECONDS:  # the last words are not read
+            # The client does not read the last answer.
+            if now > self._ended_at + WRITE_SECONDS:
                 self.transport.abort()
             return
         waits, waited = self.waits, now - self.since

@@ -122,7 +122,8 @@ class _OfStreams(Collector):
         for stream, found in disk.items():
             failed.add_metric([stream], float(found["failure"] is not None))
         for stream in list(self._streams.broken):
-            failed.add_metric([stream.encode(errors="backslashreplace").decode()], 1.0)  # a name of any bytes
+            # The name of a stream may be any bytes.
+            failed.add_metric([stream.encode(errors="backslashreplace").decode()], 1.0)
         for stream, found in scores.items():
             for name, value in [
                 *found.items(),

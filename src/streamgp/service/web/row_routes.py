@@ -16,7 +16,8 @@ from streamgp.service.web.checks import check_labels, known_query, waited
 from streamgp.service.web.forecasts import forecast
 from streamgp.service.web.schemas import answers, body
 
-_THREADS = 2  # that predict
+# The number of threads that predict.
+_THREADS = 2
 
 
 def of_rows(streams: Streams) -> APIRouter:
@@ -55,7 +56,8 @@ def of_rows(streams: Streams) -> APIRouter:
             if problem.status != 507:
                 raise
             return answer(request, {"rows": found, "position": stream.knowledge.position, "kept": False})
-        if "rows" in said:  # as it was predicted before
+        # The rows were predicted before; the answer gives those predictions.
+        if "rows" in said:
             found = [{"id": each["id"]} | row for each, row in zip(found, said["rows"], strict=True)]
         return answer(request, {"rows": found, "position": said["position"]})
 

@@ -1,4 +1,4 @@
-"""What requests and answers look like, for the OpenAPI description."""
+"""The schemas of requests and answers, for the OpenAPI description."""
 
 from typing import Any
 

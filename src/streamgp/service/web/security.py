@@ -1,4 +1,4 @@
-"""What stands before every route: who may, how much, how often, and the headers that browsers use."""
+"""Checks before every route: access, size and rate limits, and the headers that browsers use."""
 
 import asyncio
 import re
@@ -13,8 +13,10 @@ from streamgp.service.problems import Problem, unforeseen
 from streamgp.service.web.bodies import refusal
 from streamgp.service.web.tokens import Token, find
 
-BODY_SECONDS = 30.0  # without any part of a body that was announced
-BODY_RATE = 1_000.0  # bytes a second of a body that takes longer, at least
+# An announced body must send a part within so many seconds.
+BODY_SECONDS = 30.0
+# A body that takes longer must send so many bytes a second.
+BODY_RATE = 1_000.0
 OPEN = ("/livez", "/readyz", "/")
 _SCOPES = (
     (re.compile(r"/v1/streams/[^/]+/(predict|forecast)"), "predict"),
@@ -67,7 +69,8 @@ class Guard:
         self._tokens = tokens
         self._max_body = max_body
         self._max_rate = max_rate
-        self._left: dict[str, tuple[float, float]] = {}  # of each client: requests left, and when that was so
+        # For each client: the requests left, and the time of that count.
+        self._left: dict[str, tuple[float, float]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -76,7 +79,8 @@ class Guard:
             return
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         started = has_left = False
-        wrong: Problem | None = None  # with the body: it gets through the application wrapped in other errors
+        # A problem with the body. The application would wrap it in other errors.
+        wrong: Problem | None = None
 
         async def send_checked(message: Message) -> None:
             if wrong is None and not has_left:
@@ -96,11 +100,13 @@ class Guard:
 
         async def receive_within() -> Message:
             nonlocal taken, complete, asked_at, wrong, has_left
-            if complete:  # what comes now is the end of the connection
+            # The next message is the end of the connection.
+            if complete:
                 return await receive()
             now = monotonic()
             asked_at = now if asked_at is None else asked_at
-            left = asked_at + BODY_SECONDS + taken / BODY_RATE - now  # a byte now and then is not enough
+            # A body that sends single bytes slowly runs out of time.
+            left = asked_at + BODY_SECONDS + taken / BODY_RATE - now
             try:
                 async with asyncio.timeout(min(left, BODY_SECONDS)):
                     message = await receive()
@@ -179,7 +185,8 @@ class Guard:
         most, now = 10.0 * self._max_rate, monotonic()
         left, then = self._left.pop(client, (most, now))
         left = min(most, left + (now - then) * self._max_rate) - 1.0
-        self._left[client] = (max(left, -1.0), now)  # the latest last
+        # The client asked last is at the end.
+        self._left[client] = (max(left, -1.0), now)
         while len(self._left) > 10_000:
             del self._left[next(iter(self._left))]
         if left < 0.0:
