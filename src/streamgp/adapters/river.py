@@ -12,7 +12,6 @@ import numpy as np
 from streamgp.adapters.feature_slots import FeatureSlots
 from streamgp.estimators import StreamingGPClassifier, StreamingGPRegressor
 from streamgp.estimators.access import access_to
-from streamgp.estimators.base import StreamEstimator
 from streamgp.table.given import to_floats
 
 try:
@@ -57,7 +56,7 @@ class _Learnt:
 class _OfFeatures:
     """What the adapters of estimators with features share: their parameters, and the estimator that these make."""
 
-    _estimator: ClassVar[type[StreamEstimator]] = StreamingGPRegressor
+    _estimator: ClassVar[type[Any]] = StreamingGPRegressor
     _usual: ClassVar[dict[str, Any]] = {}  # parameters of the estimator, unless the options say otherwise
 
     def __init__(
