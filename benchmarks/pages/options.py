@@ -9,10 +9,20 @@ from benchmarks.common import markdown
 from benchmarks.common.paths import DOCS
 from benchmarks.pages import commands, constructors
 from streamgp.models.option_type import Option
-from streamgp.models.options import CALENDAR, FAMILIES, MISSING_VALUES, MODEL, OPTIONS, SEED, TASKS, WARMUP
+from streamgp.models.options import (
+    CALENDAR,
+    FAMILIES,
+    MISSING_CODES,
+    MISSING_VALUES,
+    MODEL,
+    OPTIONS,
+    SEED,
+    TASKS,
+    WARMUP,
+)
 
 PAGE = DOCS / "reference" / "options.md"
-ALL = (MODEL, WARMUP, *OPTIONS.values(), MISSING_VALUES, CALENDAR, SEED)
+ALL = (MODEL, WARMUP, *OPTIONS.values(), MISSING_VALUES, MISSING_CODES, CALENDAR, SEED)
 
 
 def pages() -> dict[Path, str]:

@@ -13,6 +13,7 @@ from odd_tables import DOORS, ROWS, WARMUP, cells, followed, said, same, text
 from streamgp import StreamingGPRegressor, evaluate
 from streamgp.service import follow, growing
 from streamgp.table.numbers import decimal_of, find_marks, to_numbers
+from streamgp.table.reading import Reading
 
 pytestmark = [
     pytest.mark.slow,
@@ -173,7 +174,7 @@ def test_a_followed_file_asks_line_by_line(tmp_path: Path, short_pauses: None):
     assert f"line 2 was skipped: {WORDS}; {ASKS}" in heard[0]
     (tmp_path / "told").mkdir()
     table = text(";", y=UNSURE, a=[str(each) for each in whole("a")])
-    status, heard = followed(tmp_path / "told", table.encode(), decimal=".")
+    status, heard = followed(tmp_path / "told", table.encode(), reading=Reading("."))
     assert (status["rows"], heard) == (ROWS, [])
 
 

@@ -54,7 +54,9 @@ def run_notes(
     ]
     found += say_unreadable(gaps)
     found += [] if late is None else _of_late_labels(late)
-    return found + describe_unusual(learner, metrics, schema.targets, skipped_rows, first_fault=first_fault)
+    return found + describe_unusual(
+        learner, metrics, schema.targets, skipped_rows, first_fault=first_fault, features=schema.feature_names
+    )
 
 
 def left_out(name: str, reason: str, schema: Schema) -> str:

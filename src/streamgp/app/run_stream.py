@@ -87,7 +87,7 @@ def _open(settings: RunSettings, stored: dict[str, Any] | None = None) -> RowRea
         exposure=settings.exposure,
         arrives=settings.arrives,
         calendar=settings.calendar or (),
-        decimal=settings.decimal,
+        reading=settings.reading,
     )
     target_map = TargetMap.of(settings.spec.target_transform, settings.spec.bounds)
     reader.refuse = None if target_map.changes_nothing else target_map.faults

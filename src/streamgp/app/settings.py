@@ -7,8 +7,8 @@ from typing import Any
 
 from streamgp.models.registry import make_spec
 from streamgp.models.spec import Spec
-from streamgp.table.numbers import Decimal
 from streamgp.table.readers import Missing
+from streamgp.table.reading import AS_FOUND, Reading
 
 FREE = {"in config": None}  # of fields that may change when a run is resumed
 
@@ -34,7 +34,7 @@ class RunSettings:
     chunk: int = field(default=1024, metadata=FREE)
     max_rows: int | None = field(default=None, metadata=FREE)
     missing: Missing = "impute"
-    decimal: Decimal = ""
+    reading: Reading = field(default=AS_FOUND, metadata=FREE)
     conformal: float | None = None
     delay: int = 0
     arrives: str | None = None
@@ -51,7 +51,7 @@ class RunSettings:
         """Return what must not change when the run is resumed: the model, and the fields that are not `FREE`."""
         names = {each.name: each.metadata.get("in config", each.name) for each in fields(self)}
         kept = {stored: getattr(self, name) for name, stored in names.items() if stored is not None}
-        return asdict(self.spec) | kept
+        return asdict(self.spec) | kept | self.reading.config
 
     def for_task(self, task: str) -> "RunSettings":
         """Return the settings with the model for what the target turned out to be.

@@ -8,10 +8,10 @@ from sklearn.base import BaseEstimator
 
 from streamgp.estimators.access import Access, access_to, alone
 from streamgp.estimators.columns import Columns
-from streamgp.estimators.early import warn_if_early
+from streamgp.estimators.early import warn_if_early, warn_of_codes
 from streamgp.estimators.late import LateTargets
 from streamgp.estimators.prediction import Prediction
-from streamgp.estimators.validation import Rows, check_fitted, check_inputs, check_rows, seed_of
+from streamgp.estimators.validation import Rows, check_fitted, check_inputs, check_rows, feature_names, seed_of
 from streamgp.evaluation.alarms import RATE, Alarm, Alarms
 from streamgp.evaluation.description import expert_table
 from streamgp.evaluation.result import collect
@@ -26,6 +26,8 @@ from streamgp.session import new_alarms
 from streamgp.stream.late_labels import LateLabels
 from streamgp.stream.learner import StreamLearner
 from streamgp.table.clock import Pace
+from streamgp.table.codes import NO_CODES, MissingCodes
+from streamgp.table.containers import unmasked
 
 SHORT_WARMUP = 50  # below it a fifth of a short data set teaches too little
 
@@ -40,6 +42,7 @@ class StreamEstimator(LateTargets, BaseEstimator):
     model: str
     warmup: int | None
     missing: str
+    missing_values: Any
     random_state: Any
 
     n_features_in_: int
@@ -50,6 +53,10 @@ class StreamEstimator(LateTargets, BaseEstimator):
     _pace = Pace()
 
     # What has been learnt
+
+    @property
+    def _missing_codes(self) -> MissingCodes:
+        return NO_CODES if self.missing_values is None else MissingCodes.of(self.missing_values)
 
     @property
     def _access(self) -> Access:
@@ -204,7 +211,7 @@ class StreamEstimator(LateTargets, BaseEstimator):
 
     def _prepare(self, X: Any, y: Any, times: Any, reset: bool) -> Rows:
         """Return rows with targets as the learner takes them; with `reset`, of a stream that begins."""
-        return self._check_learn(X, y, times, reset)
+        return self._check_learn(X, self._missing_codes.blank(unmasked(y)), times, reset)
 
     def _names(self) -> list[str]:
         """Return names of the targets; of labels and grades, of each of these."""
@@ -254,7 +261,10 @@ class StreamEstimator(LateTargets, BaseEstimator):
         self.skipped_rows_ = 0
 
     def _learn(self, rows: Rows) -> None:
+        was_warm = self._learner.is_warmed_up
         self._learn_rows(rows)
+        if not was_warm and self._learner.is_warmed_up:
+            warn_of_codes(self._learner, feature_names(self), self._names())
         self.skipped_rows_ += rows.skipped
 
     def _predict(self, X: Any, times: Any) -> Any:

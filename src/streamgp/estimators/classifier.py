@@ -9,7 +9,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from streamgp.estimators.access import alone
 from streamgp.estimators.docstrings import with_options
-from streamgp.estimators.labels import LabelEstimator, Labels, as_labels, missing
+from streamgp.estimators.labels import LabelEstimator, Labels, missing
 from streamgp.estimators.validation import Rows
 from streamgp.models.spec import Spec
 
@@ -67,6 +67,7 @@ class StreamingGPClassifier(ClassifierMixin, LabelEstimator):
         warmup_posterior: str = "condition",
         robust: bool | None = None,
         missing: str = "impute",
+        missing_values: Sequence[float | str] | float | str | None = None,
         calendar: Sequence[str] | str | None = None,
         random_state: Any = 0,
     ) -> None:
@@ -82,6 +83,7 @@ class StreamingGPClassifier(ClassifierMixin, LabelEstimator):
         self.warmup_posterior = warmup_posterior
         self.robust = robust
         self.missing = missing
+        self.missing_values = missing_values
         self.calendar = calendar
         self.random_state = random_state
 
@@ -148,6 +150,6 @@ class StreamingGPClassifier(ClassifierMixin, LabelEstimator):
 
     def _checked(self, y: Any) -> np.ndarray:
         """Return labels (n,), of which missing ones are allowed where rows are skipped."""
-        y = as_labels(y, self.missing != "raise")
+        y = self._as_labels(y)
         check_classification_targets(y[~missing(y)])
         return y

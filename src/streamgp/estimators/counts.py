@@ -71,6 +71,7 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
         warmup_posterior: str = "condition",
         robust: bool | None = None,
         missing: str = "impute",
+        missing_values: Sequence[float | str] | float | str | None = None,
         calendar: Sequence[str] | str | None = None,
         random_state: Any = 0,
     ) -> None:
@@ -87,6 +88,7 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
         self.warmup_posterior = warmup_posterior
         self.robust = robust
         self.missing = missing
+        self.missing_values = missing_values
         self.calendar = calendar
         self.random_state = random_state
 
@@ -232,7 +234,7 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
     def _prepare(self, X: Any, y: Any, times: Any, reset: bool, exposure: Any = None) -> Rows:
         """Return rows whose targets are counts; the log of the exposure, if there is one, is their last input."""
         skip = self.missing == "skip"
-        y = unmasked(y)
+        y = self._missing_codes.blank(unmasked(y))
         check_numbers("y", y)
         y = np.array(column_or_1d(y, warn=True), dtype=np.float64)
         _refuse(y, _is_no_count(y), "y: expected whole numbers from 0", skip)

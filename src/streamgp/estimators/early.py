@@ -1,8 +1,10 @@
-"""Predictions that may not be what was wanted: in the warm-up, or of many rows at once with lags."""
+"""Warnings: of predictions in the warm-up or of many rows at once with lags, and of codes for missing values."""
 
 import warnings
+from collections.abc import Sequence
 
 from streamgp.estimators.access import Access
+from streamgp.evaluation.description import seeming_codes
 from streamgp.stream.learner import StreamLearner
 
 
@@ -31,3 +33,10 @@ def warn_if_early(learner: StreamLearner, access: Access, rows: int) -> None:
             f"and learn them one by one, or give a horizon to forecast farther ahead",
             stacklevel=6,
         )
+
+
+def warn_of_codes(learner: StreamLearner, features: Sequence[str], targets: Sequence[str]) -> None:
+    """Warn of values of the warm-up that seem to stand for missing ones; the user is five calls above."""
+    targets = ["y"] if len(targets) == 1 else targets
+    for said in seeming_codes(learner, features, targets, python=True):
+        warnings.warn(said, stacklevel=6)

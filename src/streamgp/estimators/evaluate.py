@@ -219,7 +219,15 @@ def _describe(
         "stopped": None,
         "warnings": [
             *(f"column '{name}' was left out: {reason}" for name, reason in left_out.items()),
-            *describe_unusual(learner, metrics, names, rows.skipped, python=True, first_fault=rows.fault),
+            *describe_unusual(
+                learner,
+                metrics,
+                names,
+                rows.skipped,
+                python=True,
+                first_fault=rows.fault,
+                features=feature_names(model),
+            ),
         ],
         "command": None,
         "python": True,

@@ -90,6 +90,10 @@ class LabelEstimator(StreamEstimator):
 
     _labels: Labels
 
+    def _as_labels(self, y: Any) -> np.ndarray:
+        """Return `as_labels`, of which codes for missing values are missing."""
+        return as_labels(self._missing_codes.blank(unmasked(y)), self.missing != "raise")
+
     @alone
     def predict_proba(self, X: Any, times: Any = None) -> np.ndarray:
         """Return the probability of every class or grade of `classes_` for each row, (n, K); rows sum to one."""

@@ -24,6 +24,7 @@ from streamgp.stream.late_labels import LateLabels
 from streamgp.stream.learner import StreamLearner
 from streamgp.stream.outlook import check_horizon
 from streamgp.table.clock import Pace
+from streamgp.table.codes import MissingCodes
 from streamgp.table.dates import find_order
 
 
@@ -112,6 +113,7 @@ class LateTargets:
     _single: bool
     _access: Any
     missing: str
+    _missing_codes: MissingCodes
     skipped_rows_: int
     _check_fitted: Any
     _start: Any
@@ -194,6 +196,7 @@ class LateTargets:
 
     def _target(self, y: Any) -> np.ndarray:
         """Return the target of one row (E,) as the learner takes it."""
+        y = self._missing_codes.blank(y)
         return check_target(y, () if self._single else (self._learner.num_outputs,), self.missing)
 
     def _token(self, row: int, predictive: Any) -> Later:

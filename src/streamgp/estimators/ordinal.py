@@ -8,7 +8,7 @@ from sklearn.base import ClassifierMixin
 
 from streamgp.estimators.access import alone
 from streamgp.estimators.docstrings import with_options
-from streamgp.estimators.labels import LabelEstimator, Labels, as_labels, missing
+from streamgp.estimators.labels import LabelEstimator, Labels, missing
 from streamgp.estimators.validation import Rows
 from streamgp.models.spec import Spec
 from streamgp.table.containers import order_of
@@ -60,6 +60,7 @@ class StreamingGPOrdinal(ClassifierMixin, LabelEstimator):
         warmup_posterior: str = "condition",
         robust: bool | None = None,
         missing: str = "impute",
+        missing_values: Sequence[float | str] | float | str | None = None,
         calendar: Sequence[str] | str | None = None,
         random_state: Any = 0,
     ) -> None:
@@ -75,6 +76,7 @@ class StreamingGPOrdinal(ClassifierMixin, LabelEstimator):
         self.warmup_posterior = warmup_posterior
         self.robust = robust
         self.missing = missing
+        self.missing_values = missing_values
         self.calendar = calendar
         self.random_state = random_state
 
@@ -128,14 +130,14 @@ class StreamingGPOrdinal(ClassifierMixin, LabelEstimator):
     def _prepare(self, X: Any, y: Any, times: Any, reset: bool, grades: Any = None) -> Rows:
         """Return rows with the numbers of their grades, from 0, for targets."""
         order = order_of(y) if grades is None else None
-        y = as_labels(y, self.missing != "raise")
+        y = self._as_labels(y)
         known = self._labels if not reset else _in_order(y, order if grades is None else grades)
         rows = self._check_learn(X, self._codes(y, known), times, reset)
         self._labels, self._classes_at_start = known, len(known.names)
         return rows
 
     def _target(self, y: Any) -> np.ndarray:
-        return self._codes(as_labels([y], self.missing != "raise"), self._labels)
+        return self._codes(self._as_labels([y]), self._labels)
 
     def _codes(self, y: np.ndarray, known: Labels) -> np.ndarray:
         """Return the numbers of grades, NaN where a row is to be skipped."""

@@ -89,6 +89,7 @@ class StreamingGPRegressor(RegressorMixin, Explained, Forecasting, SingleRowEsti
         missing: str = "impute",
         bounds: tuple[float | None, float | None] | None = None,
         target_transform: str | None = None,
+        missing_values: Sequence[float | str] | float | str | None = None,
         calendar: Sequence[str] | str | None = None,
         random_state: Any = 0,
     ) -> None:
@@ -114,6 +115,7 @@ class StreamingGPRegressor(RegressorMixin, Explained, Forecasting, SingleRowEsti
         self.missing = missing
         self.bounds = bounds
         self.target_transform = target_transform
+        self.missing_values = missing_values
         self.calendar = calendar
         self.random_state = random_state
 

@@ -22,7 +22,9 @@ def in_order(estimator: Any, x: Any, time: Any = None, *, comes: bool = False) -
         If a dictionary lacks a feature or has another one, if the features have no names, or a value is no number
         where there must be one.
     """
-    values = list(_named(estimator, x).values()) if isinstance(x, Mapping) else unmasked(x)
+    values = estimator._missing_codes.blank(
+        list(_named(estimator, x).values()) if isinstance(x, Mapping) else unmasked(x)
+    )
     columns, learner = estimator._columns, estimator._learner
     if columns.are_numbers:
         return values

@@ -6,7 +6,7 @@ from streamgp.estimators.access import alone
 from streamgp.estimators.late import LateTargets
 from streamgp.estimators.single import as_table, in_order
 from streamgp.estimators.times import JumpError, follow_time
-from streamgp.estimators.validation import NotFiniteError, check_one, check_target
+from streamgp.estimators.validation import NotFiniteError, check_one
 
 
 class SingleRowEstimator(LateTargets):
@@ -59,7 +59,7 @@ class SingleRowEstimator(LateTargets):
             return self.partial_fit(as_table(self, x), [y], None if time is None else [time])
         try:
             row, at = check_one(in_order(self, x, time), time, self._learner, self.missing, self._columns)
-            target = check_target(y, () if self._single else (self._learner.num_outputs,), self.missing)
+            target = self._target(y)
             if self._learner.timed:
                 follow_time(self, time, at)
         except (NotFiniteError, JumpError):

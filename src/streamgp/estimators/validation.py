@@ -98,7 +98,7 @@ def check_rows(estimator: Any, X: Any, y: Any, times: Any, *, learner: StreamLea
     """
     check_missing(estimator.missing)
     X, times = split_times(unmasked(X), unmasked(times))
-    y = unmasked(y)
+    X, y = estimator._missing_codes.blank(X), unmasked(y)
     _check_timed(times, learner)
     if learner is None:
         columns = Columns.of_first(X, times, () if estimator.calendar is None else CALENDAR.check(estimator.calendar))
@@ -163,6 +163,7 @@ def check_within(spec: Spec, rows: Rows) -> None:
 def check_inputs(estimator: Any, X: Any, times: Any, learner: StreamLearner) -> tuple[np.ndarray, np.ndarray | None]:
     """Check inputs, and the times of a timed stream, to predict for."""
     X, times = split_times(unmasked(X), unmasked(times))
+    X = estimator._missing_codes.blank(X)
     _check_timed(times, learner)
     columns: Columns = estimator._columns
     X = columns.numbers(X, learner.levels if learner.is_warmed_up else columns.counts)[0]

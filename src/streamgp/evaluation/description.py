@@ -7,6 +7,7 @@ from streamgp.evaluation.scored_rows import Metrics
 from streamgp.reports.wording import option, plural
 from streamgp.stream.lags import lag_names
 from streamgp.stream.learner import StreamLearner
+from streamgp.table.codes import say_suspects
 
 # From this share of working filters on, it is not mentioned.
 ALL_WORK = 0.995
@@ -93,6 +94,13 @@ def skipped(rows: int, fault: str | None) -> str:
     return f"skipped {plural(rows, 'bad row')}{where}"
 
 
+def seeming_codes(learner: StreamLearner, features: Sequence[str], targets: Sequence[str], python: bool) -> list[str]:
+    """Say which columns seem to have had a code for missing values in the warm-up, and how to name it."""
+    named = [*features, *(f"input {column}" for column in range(len(features), learner.num_inputs)), *targets]
+    rows = f"the {learner.warmup:,} rows of the warm-up"
+    return say_suspects(learner.suspects, named, rows, "missing_values={}" if python else "--missing-values {}")
+
+
 def describe_unusual(
     learner: StreamLearner,
     metrics: Metrics,
@@ -100,13 +108,14 @@ def describe_unusual(
     skipped_rows: int,
     python: bool = False,
     first_fault: str | None = None,
+    features: Sequence[str] = (),
 ) -> list[str]:
     """Return notes on what was unusual in the stream, each a sentence without its full stop.
 
     With `python`, options are called as Python calls them, not as the command does. `first_fault` says what is wrong
-    with the first row skipped, where that is known.
+    with the first row skipped, where that is known, and `features` what the inputs are called.
     """
-    found = []
+    found = seeming_codes(learner, features, targets, python)
     if learner.is_warmed_up and learner.spec.chooses_lags and learner.spec.lags:
         lags = ",".join(map(str, learner.spec.lags))
         found.append(

@@ -1,6 +1,7 @@
 """The rows of a file of keyed streams, as frames for a fleet."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import polars as pl
 
 from streamgp.table import DataError, cells
 from streamgp.table.blocks import Block
+from streamgp.table.codes import find_suspects, say_suspects
 from streamgp.table.numbers import Column, Gaps, is_missing, is_missing_number, to_numbers
 from streamgp.table.schema import Schema, check_marks, check_names, infer_schema
 from streamgp.table.sources import open_source
@@ -32,7 +34,7 @@ class KeyedRows:
         # The gaps of inputs and targets in the rows given.
         self.gaps: dict[str, Gaps] = {}
         try:
-            self._head = self._source.read(self._wanted(INFER_ROWS))
+            self._head = self._read(INFER_ROWS)
             if not self._head.size:
                 raise DataError(f"{self.name}: the file has no data rows; expected some below the column names.")
             columns = self._head.sound_columns()
@@ -40,7 +42,7 @@ class KeyedRows:
             others = [*self._texts, *([] if settings.time is None else [settings.time])]
             check_names(self.name, list(columns), [settings.target, *others], settings.features, None)
             columns = {name: cells for name, cells in columns.items() if name not in self._texts}
-            marks = check_marks(self.name, columns, self._source.separator, settings.decimal)
+            marks = check_marks(self.name, columns, self._source.separator, settings.reading.decimal)
             schema = infer_schema(
                 self.name,
                 columns,
@@ -50,7 +52,8 @@ class KeyedRows:
                 needs_features=False,
                 marks=marks,
             )
-            self.schema: Schema = schema
+            suspects = self._suspects(columns, schema)
+            self.schema: Schema = replace(schema, notes=(*schema.notes, *suspects))
             self.kinds = {each.name: each.kind for each in schema.features if each.kind != "categorical"}
             text = [each.name for each in schema.features if each.kind == "categorical"]
             if text and settings.features is not None:
@@ -72,7 +75,18 @@ class KeyedRows:
         while block.size:
             for start in range(0, block.size, self.chunk):
                 yield self._frame(block, range(start, min(start + self.chunk, block.size)))
-            block = self._source.read(self._wanted(self.chunk))
+            block = self._read(self.chunk)
+
+    def _suspects(self, columns: Mapping[str, Column], schema: Schema) -> list[str]:
+        """Say which columns seem to have codes for missing values in the first rows."""
+        names = [*(each.name for each in schema.features if each.kind == "numeric"), *schema.targets]
+        numbers = [to_numbers(columns[name], schema.decimals.get(name)) for name in names]
+        found = [(int(column), value, int(n)) for column, value, n in find_suspects(np.stack(numbers, axis=1))]
+        return say_suspects(found, names, f"the first {self._head.size:,} rows", "--missing-values {}")
+
+    def _read(self, count: int) -> Block:
+        uncoded = (self._settings.key, self._settings.group, self._settings.time)
+        return self._source.read(self._wanted(count)).without(self._settings.reading.codes, uncoded)
 
     def _wanted(self, count: int) -> int:
         most = self._settings.max_rows

@@ -21,6 +21,7 @@ from streamgp.fleet.settings import FleetSettings, as_lags, as_path
 from streamgp.fleet.shards import Shards
 from streamgp.numerics import checkpoint
 from streamgp.table import DataError
+from streamgp.table.codes import Codes, MissingCodes
 
 
 class StreamingGPFleet:
@@ -52,6 +53,8 @@ class StreamingGPFleet:
         learn nothing of the call, or ``skip`` and count them.
     random_state
         Seed of the Fourier features.
+    missing_values
+        Codes that stand for a missing input or target, such as -9999: a number, a word, or several.
     workers
         With ``engine="ray"``: how many.
     max_active
@@ -89,10 +92,12 @@ class StreamingGPFleet:
         max_active: int | None = None,
         directory: str | Path | None = None,
         group_col: str | None = None,
+        missing_values: Codes = None,
     ) -> None:
         columns, where = (id_col, time_col, target_col), (workers, max_active, as_path(directory), group_col)
+        codes = tuple(MissingCodes.of(missing_values).given)
         self.settings = FleetSettings(
-            *columns, engine, model, as_lags(lags), season, warmup, shards, on_bad_row, random_state, *where
+            *columns, engine, model, as_lags(lags), season, warmup, shards, on_bad_row, random_state, *where, codes
         )
         self._begin(None, -1)
 

@@ -14,6 +14,7 @@ from streamgp.fleet.settings import FleetSettings
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.table import DataError
 from streamgp.table.cells import LARGEST, format_cell, to_seconds
+from streamgp.table.codes import MissingCodes
 from streamgp.table.containers import is_missing
 from streamgp.table.numbers import to_numbers
 
@@ -122,9 +123,11 @@ def read(frame: Any, settings: FleetSettings, known: FleetColumns | None, with_t
         key_kind, group_kind = known.key, known.group
         time_kind, zone = known.time, known.zone
     columns = FleetColumns(inputs, key_kind, time_kind, zone, table.implementation.value, group_kind)
-    numbers = [_numbers(table[name], name) for name in inputs]
+    codes = settings.codes
+    numbers = [_numbers(_without(codes, table[name]), name) for name in inputs]
     X = np.stack(numbers, axis=1) if numbers else np.empty((len(keys), 0))
-    y = _numbers(table[settings.target_col], settings.target_col) if with_target else None
+    target = settings.target_col
+    y = _numbers(_without(codes, table[target]), target) if with_target else None
     # NaN says that there is no value; what is infinite or absurd is taken for one that was lost.
     unusable: Any = (np.abs(X) > LARGEST).any(axis=1)
     X = np.where(np.abs(X) <= LARGEST, X, np.nan)
@@ -186,6 +189,11 @@ _DATED = ("date", "datetime")
 def _clock_of(kind: str | None) -> str | None:
     """Return what kinds of times go together."""
     return "dated" if kind in _DATED else kind if kind in ("duration", None) else "number"
+
+
+def _without(codes: MissingCodes, series: Any) -> Any:
+    """Return a column with nothing where it has a code for a missing value."""
+    return nw.from_native(codes.blank(series.to_native()), series_only=True) if codes else series
 
 
 def _same(name: str, expected: str | None, got: str | None) -> None:

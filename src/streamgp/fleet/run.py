@@ -25,8 +25,9 @@ from streamgp.fleet.ray_keys import WorkerError
 from streamgp.numerics import checkpoint
 from streamgp.progress import Bar, progress_bar
 from streamgp.table import DataError
-from streamgp.table.numbers import Decimal, say_unreadable
+from streamgp.table.numbers import say_unreadable
 from streamgp.table.readers import Missing
+from streamgp.table.reading import AS_FOUND, Reading
 
 CHECKPOINT_SECONDS = 20.0
 COVERED = ("50", "90", "95")
@@ -52,7 +53,7 @@ class FleetRunSettings:
     chunk: int = 1024
     max_rows: int | None = None
     missing: Missing = "impute"
-    decimal: Decimal = ""
+    reading: Reading = AS_FOUND
     out: Path | None = None
     resume: bool = False
     overwrite: bool = False
@@ -61,9 +62,9 @@ class FleetRunSettings:
     @property
     def config(self) -> dict[str, Any]:
         """Return what must not change when the run is resumed."""
-        names = ("target", "key", "time", "features", "lags", "warmup", "seed", "missing", "decimal")
+        names = ("target", "key", "time", "features", "lags", "warmup", "seed", "missing")
         grouped = {} if self.group is None else {"group": self.group}
-        return {name: getattr(self, name) for name in names} | grouped
+        return {name: getattr(self, name) for name in names} | self.reading.config | grouped
 
     @property
     def where(self) -> dict[str, Any]:

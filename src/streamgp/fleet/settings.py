@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from streamgp.numerics.checkpoint.encoding import register
+from streamgp.table.codes import MissingCodes
 
 ENGINES = ("local", "ray")
 MODELS = ("fleet",)
@@ -34,6 +36,7 @@ class FleetSettings:
     max_active: int | None = None
     directory: Path | None = None
     group_col: str | None = None
+    missing_values: tuple[float | str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check every parameter."""
@@ -65,6 +68,11 @@ class FleetSettings:
                 raise ValueError(f"max_active: expected none with engine='ray', got {self.max_active}; leave it out")
         elif self.directory is not None:
             raise ValueError("directory: expected max_active beside it, got none; leave it out, or say how many keys")
+
+    @cached_property
+    def codes(self) -> MissingCodes:
+        """What stands for a missing input or target."""
+        return MissingCodes.of(self.missing_values)
 
     def anywhere(self) -> "FleetSettings":
         """Return what a checkpoint holds, which any engine loads."""

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from streamgp.app.commands.cell_options import cell_option
 from streamgp.app.commands.finish import check_json, command_line, fail_if_stopped, write_metrics
 from streamgp.app.console import names, sentences
 from streamgp.models.options import Missing
@@ -55,6 +56,9 @@ def embed(
             "rows, or raise an error.",
         ),
     ] = "impute",
+    missing_values: Annotated[str | None, cell_option("missing_values")] = None,
+    decimal: Annotated[str | None, cell_option("decimal")] = None,
+    thousands: Annotated[str | None, cell_option("thousands")] = None,
     out: Annotated[Path, typer.Option(help="Directory for embedding, metrics, report and checkpoint.")] = Path(
         "embedding"
     ),
@@ -68,6 +72,7 @@ def embed(
         from streamgp.latent.page import print_embedding
         from streamgp.latent.run import EmbedSettings, run_embed
         from streamgp.numerics.compiled_programs import keep_compiled_programs
+        from streamgp.table.reading import Reading
 
         try:
             spec = LatentSpec(
@@ -78,6 +83,7 @@ def embed(
                 seed=seed,
                 robust=True,
             )
+            reading = Reading.of(decimal, thousands, missing_values)
         except ValueError as error:
             raise RunError(str(error)) from error
         settings = EmbedSettings(
@@ -89,6 +95,7 @@ def embed(
             label=label,
             max_rows=max_rows,
             missing=missing,
+            reading=reading,
             overwrite=overwrite,
             command=command_line(),
         )

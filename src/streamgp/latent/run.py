@@ -24,6 +24,7 @@ from streamgp.table import DataError
 from streamgp.table.files import write_aside
 from streamgp.table.numbers import to_numbers
 from streamgp.table.readers import Missing
+from streamgp.table.reading import AS_FOUND, Reading
 from streamgp.table.tables import Table, TableBatch
 
 FILES = ("embedding.parquet", "metrics.json", "report.html", "checkpoint")
@@ -49,6 +50,7 @@ class EmbedSettings:
     label: str | None = None
     max_rows: int | None = None
     missing: Missing = "impute"
+    reading: Reading = AS_FOUND
     overwrite: bool = False
     command: str = ""
 
@@ -74,6 +76,7 @@ def run_embed(settings: EmbedSettings) -> Outcome:
         features=settings.features,
         label=settings.label,
         missing=settings.missing,
+        reading=settings.reading,
         max_rows=settings.max_rows,
     ) as table:
         run = EmbedRun(settings, table)

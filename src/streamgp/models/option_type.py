@@ -21,6 +21,7 @@ Kind = Literal[
     "weights",
     "regressors",
     "seed",
+    "codes",
 ]
 
 # Of values in Python: in words, and as annotations.
@@ -38,6 +39,7 @@ _TYPES: dict[Kind, tuple[str, str]] = {
     "weights": ("str or array", "Any"),
     "regressors": ("sequence of regressors", "Sequence[Any]"),
     "seed": ("int", "Any"),
+    "codes": ("float, str, or sequence of them", "Sequence[float | str] | float | str"),
 }
 
 
@@ -54,7 +56,8 @@ class Option:
         ``wholes``, several, or one of the `choices`; a ``number``; a ``probability`` in [0, 1); a ``range``, two
         numbers of which either may be None; a ``name`` or several ``names`` among the `choices`; ``terms`` of a small
         grammar (see `streamgp.filters.dynamics` and `streamgp.filters.noise`); ``weights``, a name or a matrix;
-        ``regressors``, by the names they were given; a ``seed``, in Python a generator of random numbers too.
+        ``regressors``, by the names they were given; a ``seed``, in Python a generator of random numbers too;
+        ``codes``, numbers and words.
     help
         What it does, in a sentence or two, without default, range and choices.
     details

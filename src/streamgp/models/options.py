@@ -86,6 +86,14 @@ MISSING_VALUES = _for_all(
     choices=MISSING,
     panel="Data",
 )
+MISSING_CODES = _for_all(
+    name="missing_values",
+    kind="codes",
+    help="Codes that stand for a missing value, in X and in y, such as -9999.",
+    details="Numbers are compared as numbers, words as text. Missing values themselves (NaN, None) always count.",
+    unset="none",
+    panel="Data",
+)
 CALENDAR = _for_all(
     name="calendar",
     kind="names",
@@ -273,10 +281,10 @@ def _with_annexes(option: Option) -> Option:
 
 MODEL = _with_annexes(MODEL)
 OPTIONS: dict[str, Option] = {option.name: _with_annexes(option) for option in _DECLARED}
-SHARED = (MODEL, WARMUP, MISSING_VALUES, CALENDAR, SEED)
+SHARED = (MODEL, WARMUP, MISSING_VALUES, MISSING_CODES, CALENDAR, SEED)
 
 
 def options_of(estimator: str) -> list[Option]:
     """Return the options that are parameters of an estimator, `model` and `warmup` first."""
-    given = (MODEL, WARMUP, *OPTIONS.values(), MISSING_VALUES, CALENDAR, SEED)
+    given = (MODEL, WARMUP, *OPTIONS.values(), MISSING_VALUES, MISSING_CODES, CALENDAR, SEED)
     return [option for option in given if estimator in option.estimators]

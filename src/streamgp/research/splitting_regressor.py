@@ -66,6 +66,7 @@ class SplittingGPRegressor(StreamingGPRegressor):
         robust: bool = True,
         lags: Any = None,
         missing: str = "impute",
+        missing_values: Sequence[float | str] | float | str | None = None,
         calendar: Sequence[str] | str | None = None,
         random_state: Any = 0,
     ) -> None:
@@ -75,6 +76,7 @@ class SplittingGPRegressor(StreamingGPRegressor):
             robust=robust,
             lags=lags,
             missing=missing,
+            missing_values=missing_values,
             calendar=calendar,
             random_state=random_state,
         )

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from streamgp.app.commands.cell_options import cell_option
 from streamgp.app.console import names, sentences
 
 # The name of a group of options in the help.
@@ -81,15 +82,9 @@ def serve(
         int | None,
         typer.Option(help="Rows after which hyperparameters are fitted. Default: 1000.", rich_help_panel=FOLLOW),
     ] = None,
-    decimal: Annotated[
-        str | None,
-        typer.Option(
-            help="Decimal mark of numbers, . or , (default: what each column tells).", rich_help_panel=FOLLOW
-        ),
-    ] = None,
-    thousands: Annotated[
-        str | None, typer.Option(help="Mark between thousands, , or .", rich_help_panel=FOLLOW)
-    ] = None,
+    missing_values: Annotated[str | None, cell_option("missing_values", FOLLOW)] = None,
+    decimal: Annotated[str | None, cell_option("decimal", FOLLOW)] = None,
+    thousands: Annotated[str | None, cell_option("thousands", FOLLOW)] = None,
     stream: Annotated[
         str | None,
         typer.Option(
@@ -114,6 +109,7 @@ def serve(
                 key=key,
                 model=model,
                 warmup=warmup,
+                missing_values=missing_values,
                 decimal=decimal,
                 thousands=thousands,
                 stream=stream,

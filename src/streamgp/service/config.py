@@ -5,12 +5,15 @@ import re
 import unicodedata
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
+from types import UnionType
 from typing import Any, Self
 
 from streamgp.models.accepted import check_accepted
 from streamgp.numerics.coding import CYCLES
 from streamgp.service.inputs import input_names
 from streamgp.service.problems import Problem
+from streamgp.table.codes import MissingCodes
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 TASKS = ("regression", "classification", "count", "ordinal")
@@ -54,6 +57,8 @@ class StreamConfig:
         Rows after which the hyperparameters are fitted.
     lags
         Past targets that are inputs as well, so many rows back.
+    missing_values
+        Numbers and words that stand for a missing input or target.
     seed
         Of everything random.
     max_pending
@@ -74,6 +79,7 @@ class StreamConfig:
     timed: bool = False
     warmup: int = 1_000
     lags: tuple[int, ...] = ()
+    missing_values: tuple[float | str, ...] = ()
     seed: int = 0
     max_pending: int = 10_000
     history_rows: int = 1_000_000
@@ -116,6 +122,10 @@ class StreamConfig:
         ):
             if not low <= getattr(self, name) <= high:
                 raise _wrong(name, f"a whole number from {low:,} to {high:,}", getattr(self, name))
+        try:
+            _ = self.codes
+        except ValueError as error:
+            raise Problem(422, str(error)) from None
         if any(lag < 1 or lag > 10_000 for lag in self.lags) or len(set(self.lags)) < len(self.lags):
             raise _wrong("lags", "different whole numbers from 1 to 10,000", list(self.lags))
 
@@ -138,6 +148,11 @@ class StreamConfig:
     def inputs(self) -> tuple[str, ...]:
         """Names of the model's inputs."""
         return input_names(self.features, self.categories, self.calendar)
+
+    @cached_property
+    def codes(self) -> MissingCodes:
+        """What stands for a missing input or target."""
+        return MissingCodes.of(self.missing_values)
 
     @property
     def is_keyed(self) -> bool:
@@ -196,7 +211,7 @@ class StreamConfig:
         return json.dumps(self.document(), indent=1) + "\n"
 
 
-def _are(items: Any, kind: type) -> bool:
+def _are(items: Any, kind: type | UnionType) -> bool:
     return isinstance(items, list | tuple) and all(isinstance(i, kind) and not isinstance(i, bool) for i in items)
 
 
@@ -210,6 +225,7 @@ _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "key": (lambda value: value is None or isinstance(value, str), "text or null"),
     "timed": (lambda value: isinstance(value, bool), "true or false"),
     "lags": (lambda value: _are(value, int), "a list of whole numbers"),
+    "missing_values": (lambda value: _are(value, int | float | str), "a list of numbers and texts"),
     "categories": (
         lambda value: isinstance(value, dict) and all(_are(each, str) for each in value.values()),
         "an object of lists of texts",

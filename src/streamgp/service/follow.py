@@ -249,7 +249,7 @@ class Follower:
             self._keep(replace(self._place, dates=dates))
         if self._place.dates and not self._place.order and (order := self._table.order_of_dates(records)):
             self._keep(replace(self._place, order=order))
-        decimals = self._table.find_decimals(records, self._what.decimal) | self._place.decimals
+        decimals = self._table.find_decimals(records, self._what.reading.decimal) | self._place.decimals
         if decimals != self._place.decimals:
             self._keep(replace(self._place, decimals=decimals))
         place = self._place

@@ -7,7 +7,7 @@ from typing import Any
 
 from streamgp.service.config import StreamConfig, check_texts
 from streamgp.table import DataError
-from streamgp.table.numbers import Decimal
+from streamgp.table.reading import AS_FOUND, Reading
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,8 @@ class Following:
         Columns. Without `features`, all others.
     model, warmup
         Of the stream if it is made; None: those of any stream.
-    decimal
-        The decimal mark of numbers; "" to find that of each column in its cells.
+    reading
+        What the user says of the cells.
     stream
         Its name; None: that of the file, as far as it can be one.
     """
@@ -35,7 +35,7 @@ class Following:
     key: str | None = None
     model: str | None = None
     warmup: int | None = None
-    decimal: Decimal = ""
+    reading: Reading = AS_FOUND
     stream: str | None = None
 
     @property
@@ -55,7 +55,7 @@ class Following:
             If there can be no such stream.
         """
         others = tuple(name for name in columns if name not in (self.target, self.time, self.key))
-        more = {"model": self.model, "warmup": self.warmup}
+        more = {"model": self.model, "warmup": self.warmup, "missing_values": tuple(self.reading.codes.given) or None}
         given: dict[str, Any] = {name: value for name, value in more.items() if value is not None}
         features = others if self.features is None else self.features
         config = StreamConfig(self.name, self.target, features, key=self.key, timed=self.time is not None, **given)
@@ -77,9 +77,10 @@ class Following:
             ("--features", self.features, config.features),
             ("--model", self.model if self.key is None else None, config.model),
             ("--warmup", self.warmup, config.warmup),
+            ("--missing-values", tuple(self.reading.codes.given) or None, config.missing_values),
         ):
             if asked is not None and asked != there:
-                expected, got = (",".join(each) if isinstance(each, tuple) else each for each in (there, asked))
+                expected, got = (",".join(map(str, each)) if isinstance(each, tuple) else each for each in (there, asked))
                 raise DataError(
                     f"{option}: expected {expected}, as the stream {config.name} has it, got {got}; "
                     f"name another --stream"

@@ -153,14 +153,18 @@ class Table:
         at = self._header.index(name)
         return [each[at] for each in records]
 
+    def _values(self, records: Sequence[list[str]], name: str) -> list[Cell]:
+        """Return the cells of a feature or of the target, None where one is a code for a missing value."""
+        return list(self._config.codes.blank_cells(self._column(records, name)))
+
     def _texts(self, records: Sequence[list[str]], name: str) -> list[str | None]:
-        texts = [cells.to_text(cell) for cell in self._column(records, name)]
+        texts = [cells.to_text(cell) for cell in self._values(records, name)]
         return [None if is_missing(text) else text for text in texts]
 
     def _numbers(
         self, records: Sequence[list[str]], name: str, faults: dict[int, str], decimals: Mapping[str, Decimal]
     ) -> list[float | None]:
-        column, decimal = self._column(records, name), decimals.get(name, "")
+        column, decimal = self._values(records, name), decimals.get(name, "")
         values: list[float | None] = to_numbers(column, decimal).tolist()
         for i, (cell, value) in enumerate(zip(column, values, strict=True)):
             if value is not None and abs(value) <= cells.LARGEST:

@@ -83,7 +83,7 @@ def rows_with_inputs(config: StreamConfig, given: Sequence[dict[str, Any]], with
     _check_count(given)
     names, wrong = config.features, _Wrong(config)
     known = set(names)
-    levels = [config.categories.get(name) for name in names]
+    levels, codes = [config.categories.get(name) for name in names], config.codes
     order = find_order(row.get("time") for row in given) if config.timed else ""
     cells = np.empty((len(given), len(names)))
     times = np.full(len(given), np.nan)
@@ -108,7 +108,8 @@ def rows_with_inputs(config: StreamConfig, given: Sequence[dict[str, Any]], with
                 wrong.add(i, f"x.{missing[0]}", f"{kind}, or null where it is not known", _Said("nothing"))
                 continue
         for j, name in enumerate(names):
-            cells[i, j] = _cell(x[name], levels[j], wrong, i, f"x.{name}")
+            value = None if codes and codes.is_code(x[name]) else x[name]
+            cells[i, j] = _cell(value, levels[j], wrong, i, f"x.{name}")
         times[i] = _time(row.get("time"), order, config, wrong, i)
     ids = [_text(row.get("id"), wrong, i, "id") for i, row in enumerate(given)]
     keys: list[str | None] = [None] * len(given)
@@ -308,13 +309,15 @@ def _check_times(config: StreamConfig, given: Sequence[dict[str, Any]], times: n
 
 
 def _targets(config: StreamConfig, given: Sequence[dict[str, Any]], wrong: _Wrong) -> Any:
+    codes = config.codes
+    targets = [None if codes and codes.is_code(row.get("y")) else row.get("y") for row in given]
     if config.has_numbers:
-        y = np.array([_number(row.get("y"), wrong, i, "y") for i, row in enumerate(given)])
+        y = np.array([_number(target, wrong, i, "y") for i, target in enumerate(targets)])
         if config.counts:
             for i in np.flatnonzero((y < 0.0) | (y != np.floor(y)) & ~np.isnan(y)).tolist():
                 wrong.add(i, "y", "a whole number, 0 or more", given[i].get("y"))
         return y
-    return [_label(config, row.get("y"), wrong, i) for i, row in enumerate(given)]
+    return [_label(config, target, wrong, i) for i, target in enumerate(targets)]
 
 
 def _label(config: StreamConfig, value: Any, wrong: _Wrong, row: int) -> str | None:

@@ -52,7 +52,7 @@ def to_follow(follow: str | None, target: str | None, **more: Any) -> "Following
         return None
     from streamgp.service.following import Following
     from streamgp.service.problems import Problem
-    from streamgp.table.numbers import decimal_of
+    from streamgp.table.reading import Reading
 
     if target is None:
         raise RunError("--follow: expected --target COLUMN as well, which is predicted")
@@ -61,10 +61,10 @@ def to_follow(follow: str | None, target: str | None, **more: Any) -> "Following
             f"--follow: expected a CSV file that grows, or -, got {follow}; streamgp run reads other files"
         )
     try:
-        mark = decimal_of(more.pop("decimal"), more.pop("thousands"))
+        reading = Reading.of(*(more.pop(name) for name in ("decimal", "thousands", "missing_values")))
     except ValueError as error:
         raise RunError(str(error)) from error
-    what = Following(None if follow == "-" else Path(follow), target, decimal=mark, **more)
+    what = Following(None if follow == "-" else Path(follow), target, reading=reading, **more)
     try:
         what.config(list(what.features or ()))
     except Problem as problem:

@@ -230,6 +230,11 @@ class StreamLearner:
         return self.state.error_correlation
 
     @property
+    def suspects(self) -> list[tuple[int, float, int]]:
+        """Columns of the warm-up's rows, targets after inputs, with a value that seems to stand for a missing one."""
+        return [(int(column), float(value), int(count)) for column, value, count in self._state.suspects]
+
+    @property
     def constant_targets(self) -> list[float | None]:
         """For each target, its value where it had a single one in the rows that set its scale, else None."""
         single = self.settings.task.constant(self._state.targets)

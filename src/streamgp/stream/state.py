@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import Float
 
 from streamgp.core import StreamModel
 from streamgp.models.base import FittedExpert
@@ -61,6 +62,9 @@ class StreamState:
         How the errors of several targets go together; None of one target.
     target_range
         The range of the targets learnt, where these are transformed; None until the end of the warm-up.
+    suspects
+        Columns of the warm-up's rows, targets after inputs, with a value that seems to stand for a missing one: the
+        column, the value, and how often it came. See `streamgp.table.codes.find_suspects`.
     scarce
         How often rows after the warm-up had some of the targets and not all, of late: see `streamgp.stream.apart`.
     apart
@@ -87,6 +91,7 @@ class StreamState:
     errors: ErrorWatch = field(default_factory=ErrorWatch)
     correlation: ErrorCorrelation | None = None
     target_range: TargetRange | None = None
+    suspects: Float[np.ndarray, "k 3"] = field(default_factory=lambda: np.zeros((0, 3)))
     scarce: int = 0
     apart: "tuple[StreamState, ...]" = ()
 
@@ -241,6 +246,7 @@ class StreamState:
             "sample": self.sample,
             "errors": self.errors,
             "target_range": self.target_range,
+            "suspects": self.suspects,
             "scarce": self.scarce,
         }
 
@@ -290,6 +296,7 @@ class StreamState:
             errors=tree["errors"],
             correlation=tree["correlation"],
             target_range=tree["target_range"],
+            suspects=tree["suspects"],
             scarce=tree["scarce"],
         )
         check_state(state.model, state.model_state)

@@ -23,6 +23,7 @@ from streamgp.stream.sample import RowSample
 from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
 from streamgp.stream.target_range import TargetRange
+from streamgp.table.codes import find_suspects
 
 Progress = Callable[[int, int], None] | None
 
@@ -68,6 +69,7 @@ def rebuild(settings: StreamSettings, state: StreamState, progress: Progress) ->
     rebuilt = replace(
         state,
         warmup_rows=(rows,),
+        suspects=find_suspects(np.concatenate([rows.X, y], axis=1)) if ends else state.suspects,
         targets=targets,
         inputs=state.inputs.scaled_by(widened, spec),
         origins=Origins.empty(h, inputs.shape[1]).paired(inputs, usual_kinds)[2],

@@ -1,8 +1,10 @@
 """Blocks of raw columns, and the protocol of a file that yields them."""
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
+from streamgp.table.codes import MissingCodes
 from streamgp.table.numbers import Column
 
 
@@ -44,6 +46,13 @@ class Block:
             {i - start: fault for i, fault in self.faults.items() if i >= start},
             None if self.lines is None else self.lines[start:],
         )
+
+    def without(self, codes: MissingCodes, kept: Collection[str | None]) -> "Block":
+        """Return the block with no cells where one is a code for a missing value, but in the columns to be `kept`."""
+        if not codes:
+            return self
+        columns = {n: column if n in kept else codes.blank_cells(column) for n, column in self.columns.items()}
+        return replace(self, columns=columns)
 
     def sound_columns(self) -> dict[str, Column]:
         """Return the columns without the rows that could not be read."""

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from streamgp.table.blocks import Block, Source
 from streamgp.table.lines import Readable
-from streamgp.table.numbers import Decimal
 from streamgp.table.readers import Missing, RowReader
+from streamgp.table.reading import AS_FOUND, Reading
 from streamgp.table.schema import DataError, Schema, check_marks, check_names, infer_schema
 from streamgp.table.sources import open_source
 from streamgp.table.targets import infer_target
@@ -34,7 +34,7 @@ def open_rows(
     exposure: str | None = None,
     arrives: str | None = None,
     calendar: Sequence[str] = (),
-    decimal: Decimal = "",
+    reading: Reading = AS_FOUND,
 ) -> RowReader:
     """Open a table as a stream of chunks.
 
@@ -79,8 +79,8 @@ def open_rows(
         or, with `time`, at what time; missing: never.
     calendar
         The cycles of time (day, week, year) that columns of dates are to become; without, they are left out.
-    decimal
-        The decimal mark of numbers as text; "" to find that of each column in the first rows.
+    reading
+        What the user says of the cells.
 
     Raises
     ------
@@ -107,12 +107,13 @@ def open_rows(
         if schema is None:
             count = min(infer_rows, max_rows or infer_rows)
             head = _head(opened, targets, features, (time, exposure, arrives), count)
+            head = head.without(reading.codes, (time, arrives))
             if grades is None and task == "ordinal":
                 grades = opened.orders.get(targets[0])
             columns = head.sound_columns()
             texts = targets if task == "classification" else ()
             of_numbers = {name: column for name, column in columns.items() if name not in texts}
-            marks = check_marks(opened.name, of_numbers, opened.separator, decimal)
+            marks = check_marks(opened.name, of_numbers, opened.separator, reading.decimal)
             found = infer_target(opened.name, head, targets, task, grades, marks.decimals)
             needs_features = needs_features or found.task != "regression"
             schema = infer_schema(
@@ -136,7 +137,7 @@ def open_rows(
         if skip_rows > start:
             opened.skip(skip_rows - start)
         head = None if head is None or head.size <= skip_rows else head.tail(skip_rows)
-        return RowReader(opened, schema, head, missing, chunk, max_rows, last_time)
+        return RowReader(opened, schema, head, missing, chunk, max_rows, last_time, reading.codes)
     except BaseException:
         opened.close()
         raise

@@ -10,6 +10,7 @@ from streamgp.table import cells
 from streamgp.table.blocks import Block, Source
 from streamgp.table.chunks import Chunk, cut, encode, join
 from streamgp.table.clock import Pace, judge, say_jump
+from streamgp.table.codes import NO_CODES, MissingCodes
 from streamgp.table.numbers import Gaps
 from streamgp.table.schema import DataError, Schema
 from streamgp.table.summer_time import advise_on_order
@@ -54,6 +55,7 @@ class RowReader:
         chunk: int,
         max_rows: int | None,
         last_time: float | None,
+        codes: MissingCodes = NO_CODES,
     ) -> None:
         self.schema = schema
         self.name = source.name
@@ -65,6 +67,7 @@ class RowReader:
         self._gaps: list[tuple[int, str, str | None]] = []  # found, but not yet counted
         self.unseen_levels = {f.name: 0 for f in schema.features if f.kind == "categorical"}
         self._source = source
+        self._codes = codes
         self._head = head
         self._missing: Missing = missing
         self.chunk = chunk
@@ -122,11 +125,14 @@ class RowReader:
             self._source.close()
 
     def _blocks(self) -> Iterator[Block]:
-        block = self._head if self._head is not None else self._source.read(self._wanted())
+        block = self._head if self._head is not None else self._read()
         self._head = None
         while block.size:
             yield block
-            block = self._source.read(self._wanted())
+            block = self._read()
+
+    def _read(self) -> Block:
+        return self._source.read(self._wanted()).without(self._codes, (self.schema.time, self.schema.arrives))
 
     def _wanted(self) -> int:
         if self._max_rows is None:

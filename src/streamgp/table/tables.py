@@ -12,6 +12,7 @@ from streamgp.table.blocks import Block
 from streamgp.table.lines import Readable
 from streamgp.table.numbers import Column, is_missing, to_numbers
 from streamgp.table.readers import Missing
+from streamgp.table.reading import AS_FOUND, Reading
 from streamgp.table.schema import DataError, check_marks, check_names, infer_schema
 from streamgp.table.sources import open_source
 
@@ -82,21 +83,23 @@ class Table:
         label: str | None = None,
         missing: Missing = "raise",
         max_rows: int | None = None,
+        reading: Reading = AS_FOUND,
     ) -> None:
         self._source = open_source(source)
+        self._codes = reading.codes
         self.name = self._source.name
         self.skipped_rows = 0
         self._label, self._max_rows = label, max_rows
         self._missing: Missing = missing
         try:
-            self._head = self._source.read(self._wanted(INFER_ROWS))
+            self._head = self._read(INFER_ROWS)
             if not self._head.size:
                 raise DataError(f"{self.name}: the file has no data rows; expected some below the column names.")
             others = [] if label is None else [label]
             check_names(self.name, list(self._head.columns), others, features, None)
             columns = self._head.sound_columns()
             of_numbers = {name: column for name, column in columns.items() if name != label}
-            marks = check_marks(self.name, of_numbers, self._source.separator, advice="write it without commas")
+            marks = check_marks(self.name, of_numbers, self._source.separator, reading.decimal)
             schema = infer_schema(self.name, columns, others, features, None, needs_features=False, marks=marks)
             kinds = {feature.name: feature.kind for feature in schema.features}
             text = [name for name, kind in kinds.items() if kind == "categorical"]
@@ -136,7 +139,10 @@ class Table:
         block = self._head
         while block.size:
             yield from self._good_rows(block)
-            block = self._source.read(self._wanted(BATCH_ROWS))
+            block = self._read(BATCH_ROWS)
+
+    def _read(self, count: int) -> Block:
+        return self._source.read(self._wanted(count)).without(self._codes, ())
 
     def _wanted(self, count: int) -> int:
         return count if self._max_rows is None else min(count, max(0, self._max_rows - self._source.next_row))

@@ -10,15 +10,15 @@ from streamgp.models.option_type import known
 from streamgp.models.options import STEPS_TASKS, TASKS
 
 if TYPE_CHECKING:
-    from streamgp.table.numbers import Decimal
+    from streamgp.table.reading import Reading
 
 
-def mark_of(decimal: str | None, thousands: str | None) -> "Decimal":
-    """Return the decimal mark that the options say; fail if they say none."""
-    from streamgp.table.numbers import decimal_of
+def reading_of(decimal: str | None, thousands: str | None, missing_values: str | None) -> "Reading":
+    """Return what the options say of the cells of a file; fail if that cannot be."""
+    from streamgp.table.reading import Reading
 
     try:
-        return decimal_of(decimal, thousands)
+        return Reading.of(decimal, thousands, missing_values)
     except ValueError as error:
         fail(str(error))
 
@@ -33,7 +33,7 @@ def checked(
     exposure: str | None,
     alarms: bool,
     data: str,
-    decimal: "Decimal",
+    reading: "Reading",
 ) -> tuple[dict[str, Any], int, list[str]]:
     """Return the options as `make_spec` takes them, how many steps are forecast one by one, and the targets.
 
@@ -52,7 +52,7 @@ def checked(
         try:
             check("classification")  # the only other task that a file calls for
         except ValueError as error:
-            if _task_of(data, targets, decimal) == "classification":
+            if _task_of(data, targets, reading) == "classification":
                 raise ValueError(f"the target is one of classification: {error}") from None
             check("regression")
     except ValueError as error:
@@ -91,14 +91,14 @@ def _horizons(text: str | None) -> tuple[int | None, int]:
     )
 
 
-def _task_of(data: str, targets: list[str], decimal: "Decimal") -> str | None:
+def _task_of(data: str, targets: list[str], reading: "Reading") -> str | None:
     """Return what the first rows of a file say that the target is; None where they cannot be read."""
     from streamgp.table import DataError, open_rows
 
     if data == "-" or len(targets) != 1:
         return None
     try:
-        given: dict[str, Any] = {"target": targets, "missing": "skip", "task": "auto", "decimal": decimal}
+        given: dict[str, Any] = {"target": targets, "missing": "skip", "task": "auto", "reading": reading}
         with open_rows(data, needs_features=False, **given) as reader:
             return reader.schema.task
     except (DataError, OSError, ValueError):  # which is told in its place

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamgp.app.commands.early import checked, mark_of
+from streamgp.app.commands.cell_options import cell_option
+from streamgp.app.commands.early import checked, reading_of
 from streamgp.app.commands.finish import check_json, command_line, fail_if_stopped, write_metrics
 from streamgp.app.commands.keyed import run_keyed
 from streamgp.app.commands.model_options import DATA, LEARNING, OUTPUT, declared, with_model_options
@@ -144,20 +145,9 @@ def run(
     ] = None,
     horizon: Annotated[str | None, declared(OPTIONS["horizon"], more_help=_EACH_STEP)] = None,
     missing: Annotated[Missing, declared(MISSING_VALUES)] = "impute",
-    decimal: Annotated[
-        str | None,
-        typer.Option(
-            help="Decimal mark of the numbers in a file of text, . or , (default: what the first rows of each column "
-            "tell; where they do not, you are asked).",
-            rich_help_panel=DATA,
-        ),
-    ] = None,
-    thousands: Annotated[
-        str | None,
-        typer.Option(
-            help="Mark between thousands, , or . (the other one is the decimal mark).", rich_help_panel=DATA
-        ),
-    ] = None,
+    missing_values: Annotated[str | None, cell_option("missing_values", DATA)] = None,
+    decimal: Annotated[str | None, cell_option("decimal", DATA)] = None,
+    thousands: Annotated[str | None, cell_option("thousands", DATA)] = None,
     max_rows: Annotated[
         int | None,
         typer.Option(min=1, help="Stop after this many rows of the file.", rich_help_panel=DATA),
@@ -228,9 +218,10 @@ def run(
     help_all: HelpAll = False,
 ) -> None:
     """Predict a stream row by row, each before its target is seen, and learn from it."""
-    mark = mark_of(decimal, thousands)
-    shared: dict[str, Any] = {"data": data, "time": time, "max_rows": max_rows, "missing": missing, "decimal": mark}
-    shared |= {"warmup": warmup, "seed": seed, "chunk": chunk, "out": out, "resume": resume, "overwrite": overwrite}
+    reading = reading_of(decimal, thousands, missing_values)
+    shared: dict[str, Any] = {"data": data, "reading": reading, "time": time, "max_rows": max_rows}
+    shared |= {"missing": missing, "warmup": warmup, "seed": seed, "chunk": chunk}
+    shared |= {"out": out, "resume": resume, "overwrite": overwrite}
     if key is not None:
         refused = {"--task": task not in ("auto", "regression"), "--grades": grades, "--exposure": exposure}
         refused |= {"--model": model not in (MODEL.default, "fleet"), "--conformal": conformal}
@@ -242,7 +233,7 @@ def run(
     if task == "auto":  # an option of a single task determines it
         task = "ordinal" if grades is not None else "count" if exposure is not None else task
     changes, steps_ahead, targets = checked(
-        model, options, horizon, task, target, exposure=exposure, alarms=alarms, data=data, decimal=mark
+        model, options, horizon, task, target, exposure=exposure, alarms=alarms, data=data, reading=reading
     )
     with sentences():
         from streamgp.app.run_stream import run_stream
