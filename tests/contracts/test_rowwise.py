@@ -38,7 +38,7 @@ def test_a_row_at_a_time_is_the_loop(kind, rule, settled):
     E, D = rows.y.shape[1], rows.X.shape[1]
     ens = eqx.tree_at(lambda m: m.rule.which, model(kind), jnp.asarray(list(ORACLES).index(rule)))
     single = SingleRow(ens, Standardiser.empty(D), Standardiser.empty(E))
-    single.load(ens.init(jax.random.key(0)))
+    single.load(ens, ens.init(jax.random.key(0)), 0)
     loc = np.stack([run.loc for run in runs], axis=1)
     var = np.broadcast_to(np.stack([run.var for run in runs], axis=1)[:, :, None], loc.shape)
     weights = np.exp(weighed(kind, length, rule).before)
@@ -46,13 +46,14 @@ def test_a_row_at_a_time_is_the_loop(kind, rule, settled):
     std = np.sqrt(np.einsum("nk,nke->ne", weights, var + (loc - mean[:, None]) ** 2))
     got = []
     for i, row in enumerate(np.flatnonzero(rows.mask)):
-        stamp = np.nan if rows.times is None else rows.times[row]
-        got.append(single.predict(rows.X[row], stamp))
+        x, y = rows.X[[row]], rows.y[[row]]
+        stamp = None if rows.times is None else rows.times[[row]]
+        got.append([a[0] for a in single.moments(x, stamp)])
         if i % 3:  # a prediction for another row in between must not be taken for this one's
-            single.predict(rows.X[row] + 1.0, stamp)
-        single.learn(rows.X[row], rows.y[row], stamp)
+            single.moments(x + 1.0, stamp)
+        single.update(x, y, stamp)
         if i % settled == 0:
-            single.load(single.flush())
+            single.load(ens, single.flush(), i + 1)
     close(np.stack([m for m, _ in got]), mean)
     close(np.stack([s for _, s in got]), std)
     state = single.flush()
@@ -169,11 +170,11 @@ def test_groups_of_equal_shape_keep_their_places_in_the_stack():
     ens = ensemble(experts, BMA())
     assert len(ens.groups) == 3
     single = SingleRow(ens, Standardiser.empty(2), Standardiser.empty(1))
-    single.load(ens.init(jax.random.key(0)))
+    single.load(ens, ens.init(jax.random.key(0)), 0)
     got = []
     for row, target in zip(X, y, strict=True):
-        got.append(single.predict(row)[0])
-        single.learn(row, target)
+        got.append(single.moments(row[None]).mean[0])
+        single.update(row[None], target[None])
     want, info = ens.update(ens.init(jax.random.key(0)), X, y)
     np.testing.assert_allclose(got, info.predictive.mean, rtol=1e-9, atol=1e-12)
     for ours, theirs in zip(single.flush().filters, want.filters, strict=True):

@@ -4,7 +4,7 @@ No algebra of a particular model lives here.
 """
 
 from streamgp.core.mapped import MappedPredictive
-from streamgp.core.model import Info, OnlineModel, StreamModel
+from streamgp.core.model import FilterEngine, Info, Moments, OnlineModel, RowEngine, StreamModel
 from streamgp.core.predictive import Predictive, trimmed
 from streamgp.core.side_by_side import NumericPredictive, SideBySide, mapped, side_by_side, unmapped
 from streamgp.core.target_map import TargetMap
@@ -12,11 +12,14 @@ from streamgp.numerics.arrays import AnyArray, namespace
 
 __all__ = [
     "AnyArray",
+    "FilterEngine",
     "Info",
     "MappedPredictive",
+    "Moments",
     "NumericPredictive",
     "OnlineModel",
     "Predictive",
+    "RowEngine",
     "SideBySide",
     "StreamModel",
     "TargetMap",

@@ -74,6 +74,76 @@ class OnlineModel(Protocol):
         ...
 
 
+class Moments(NamedTuple):
+    """Mean and standard deviation (n, E) of the targets of some rows."""
+
+    mean: Float[np.ndarray, "n e"]
+    std: Float[np.ndarray, "n e"]
+
+
+@runtime_checkable
+class FilterEngine(Protocol):
+    """A model at work on blocks of rows, in the units of the data; what it learns is its own until `flush`."""
+
+    @property
+    def restarted(self) -> frozenset[int]:
+        """The positions of the filters that started again, since their numbers were not finite."""
+        ...
+
+    @property
+    def is_alarmed(self) -> bool:
+        """Whether parts of the model that rest are to wake, after the rows learnt."""
+        ...
+
+    def predict(
+        self, X: Float[np.ndarray, "n d"], times: Float[np.ndarray, " n"] | None, extra: np.ndarray | None = None
+    ) -> Any:
+        """Predict each row as if it were the next one; the noise of a row may have an `extra` variance."""
+        ...
+
+    def update(
+        self,
+        X: Float[np.ndarray, "n d"],
+        y: Float[np.ndarray, "n e"],
+        times: Float[np.ndarray, " n"] | None,
+        *,
+        later: Float[np.ndarray, "n d"] | None = None,
+        extra: Float[np.ndarray, " n"] | None = None,
+        moved: Bool[np.ndarray, " n"] | None = None,
+    ) -> Info:
+        """Learn rows in order, some of which were `moved` to the bounds; forecast from the `later` inputs, if any."""
+        ...
+
+    def flush(self) -> Any:
+        """Return the model's state after the rows learnt."""
+        ...
+
+
+@runtime_checkable
+class RowEngine(FilterEngine, Protocol):
+    """A `FilterEngine` for blocks of one, which tells nothing of the prediction when it learns one."""
+
+    @property
+    def last_time(self) -> float:
+        """The time stamp of the last row learnt; NaN without one."""
+        ...
+
+    @property
+    def weights(self) -> Float[np.ndarray, " k"]:
+        """The experts' weights for the next row."""
+        ...
+
+    def load(self, model: Any, state: Any, rows: int) -> None:
+        """Go on from a state of the model, or of one with new experts in their places, after so many rows."""
+        ...
+
+    def moments(
+        self, X: Float[np.ndarray, "1 d"], times: Float[np.ndarray, " 1"] | None, extra: np.ndarray | None = None
+    ) -> Moments:
+        """Predict mean and standard deviation of a row alone, which is quicker than to `predict`."""
+        ...
+
+
 class StreamModel(eqx.Module):
     """An `OnlineModel` that `streamgp.stream.StreamLearner` can drive; every state has a `last_time`.
 
@@ -135,8 +205,8 @@ class StreamModel(eqx.Module):
         """Return the state with the weights at their prior, to whose logarithm `prior_log_weights` are added."""
         return state
 
-    def single_row(self, inputs: Standardiser, targets: Standardiser, trim: float) -> Any:
-        """Return an object that predicts and learns rows that come singly, in the units of the data."""
+    def single_row(self, inputs: Standardiser, targets: Standardiser, trim: float) -> RowEngine:
+        """Return the engine for rows that come singly, yet without a state."""
         raise TypeError(f"{type(self).__name__} has no way of its own for single rows")
 
     def rule_weights(self, state: Any) -> dict[str, float]:

@@ -12,10 +12,87 @@ from streamgp.likelihoods import AnyPredictive
 from streamgp.numerics.batching import concatenate, split_batches
 from streamgp.numerics.precision import in_float64
 from streamgp.numerics.threads import one_blas_thread
-from streamgp.stream.inputs import MOVED, USUAL, Extra
+from streamgp.stream.inputs import Extra
 from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
-from streamgp.stream.target_range import limited
+
+
+class BatchEngine:
+    """The engine of every model: rows in padded batches of few sizes.
+
+    Call its methods inside `float64`, with BLAS at one thread: what its threads round depends on their number.
+
+    Parameters
+    ----------
+    settings
+        Those of the learner.
+    state
+        What is known before the rows, the model's state among it.
+    """
+
+    is_alarmed = False  # batches end where the model says so: see `StreamModel.first_alarm`
+
+    def __init__(self, settings: StreamSettings, state: StreamState) -> None:
+        self._settings, self._state = settings, state
+        self.restarted: frozenset[int] = frozenset()
+
+    def predict(self, X: np.ndarray, times: np.ndarray | None = None, extra: Extra = None) -> AnyPredictive:
+        """Predict each row as if it were the next one."""
+        parts, state = [], self._state
+        for rows, size in split_batches(len(X), state.batch_sizes):
+            inputs = _padded(state, X[rows], size)
+            stamps = _padded_times(None if times is None else times[rows], size)
+            predictive = state.model.predict(state.model_state, inputs, stamps, **_more(state, extra, rows, size))
+            parts.append(self._in_units(predictive, rows))
+        return concatenate(parts)
+
+    def update(
+        self,
+        X: np.ndarray,
+        y: np.ndarray,
+        times: np.ndarray | None,
+        *,
+        later: np.ndarray | None = None,
+        extra: Extra = None,
+        moved: np.ndarray | None = None,
+    ) -> Info:
+        """Learn pairs of inputs and targets; with a horizon, forecast from the `later` inputs.
+
+        Where rows were `moved` nothing vouches for their inputs: some models predict them, but do not learn them.
+        """
+        parts, state, settings = [], self._state, self._settings
+        for at, size in split_batches(len(X), state.batch_sizes, state.min_filled_rows):
+            n = at.stop - at.start
+            target = np.zeros((size, settings.num_outputs))
+            target[:n] = (y[at] - state.targets.mean) / state.targets.scale
+            if moved is not None and not state.model.learns_far_inputs:
+                target[:n][moved[at]] = np.nan
+            model_state, info = state.model.update(
+                state.model_state,
+                _padded(state, X[at], size),
+                jnp.asarray(target),
+                jnp.asarray(np.arange(size) < n),
+                _padded_times(None if times is None else times[at], size),
+                None if later is None else _padded(state, later[at], size),
+                **_more(state, extra, at, size),
+            )
+            info = jax.tree.map(lambda a, n=n: np.asarray(a)[:n], info)
+            # The rules of the provisional model are not reported.
+            rules = info.rules if state.experts else None
+            parts.append(info._replace(predictive=self._in_units(info.predictive, at), rules=rules))
+            state = replace(state, model_state=model_state)
+        self._state, info = state, concatenate(parts)
+        if info.non_finite is not None and info.non_finite.any():
+            self.restarted |= frozenset(np.flatnonzero(info.non_finite.any(0)).tolist())
+        return info
+
+    def _in_units(self, predictive: AnyPredictive, rows: slice) -> AnyPredictive:
+        n, state = rows.stop - rows.start, self._state
+        return self._settings.task.in_units(predictive, n, state.targets, state.num_classes)
+
+    def flush(self) -> Any:
+        """Return the model's state after the rows learnt."""
+        return self._state.model_state
 
 
 @in_float64
@@ -40,72 +117,11 @@ def predict_rows(
     ahead
         How many rows after the last one learnt each row is; None: all as many as what is learnt forecasts.
     """
-    parts = []
-    # What BLAS' threads round depends on how many there are.
     with one_blas_thread():
-        for rows, size in split_batches(len(X), state.batch_sizes):
-            inputs = _padded(state, X[rows], size)
-            stamps = _padded_times(None if times is None else times[rows], size)
-            predictive = state.model.predict(state.model_state, inputs, stamps, **_more(state, extra, rows, size))
-            n = rows.stop - rows.start
-            parts.append(settings.task.in_units(predictive, n, state.targets, state.num_classes))
-    whole = concatenate(parts)
+        whole: Any = BatchEngine(settings, state).predict(X, times, extra)
     if state.target_range is not None:
         whole = state.target_range.limit(whole, settings.rows_ahead if ahead is None else ahead)
     return whole if state.correlation is None else state.correlation.of(whole)
-
-
-def update_rows(
-    settings: StreamSettings,
-    state: StreamState,
-    X: np.ndarray,
-    y: np.ndarray,
-    times: np.ndarray | None,
-    later: np.ndarray | None,
-    extra: Extra,
-    kinds: np.ndarray,
-) -> tuple[StreamState, Info]:
-    """Learn pairs of inputs, of these `kinds`, and targets; with a horizon, forecast from the `later` inputs.
-
-    Call it inside `float64`, with BLAS at one thread.
-    """
-    parts = []
-    X, beyond, inputs = state.inputs.bounded(X)
-    state, moved = replace(state, inputs=inputs), beyond | (kinds == MOVED)
-    beyond = beyond | (kinds != USUAL)
-    for rows, size in split_batches(len(X), state.batch_sizes, state.min_filled_rows):
-        n = rows.stop - rows.start
-        target = np.zeros((size, settings.num_outputs))
-        target[:n] = (y[rows] - state.targets.mean) / state.targets.scale
-        if not state.model.learns_far_inputs:
-            target[:n][moved[rows]] = np.nan  # nothing vouches for these inputs: predicted, but not learnt
-        model_state, info = state.model.update(
-            state.model_state,
-            _padded(state, X[rows], size),
-            jnp.asarray(target),
-            jnp.asarray(np.arange(size) < n),
-            _padded_times(None if times is None else times[rows], size),
-            None if later is None else _padded(state, later[rows], size),
-            **_more(state, extra, rows, size),
-        )
-        info = jax.tree.map(lambda a, n=n: np.asarray(a)[:n], info)
-        predictive = settings.task.in_units(info.predictive, n, state.targets, state.num_classes)
-        # The rules of the provisional model are not reported.
-        parts.append(info._replace(predictive=predictive, rules=info.rules if state.experts else None))
-        state = replace(state, model_state=model_state)
-        if state.is_warmed_up:
-            state = state.counted(info.outside | beyond[rows], info.flagged, info.non_finite)
-    return _with_range(settings, state, concatenate(parts), y)
-
-
-def _with_range(settings: StreamSettings, state: StreamState, info: Info, y: np.ndarray) -> tuple[StreamState, Info]:
-    """Learn the range of transformed targets; each prediction keeps to what was known when it was made."""
-    if state.target_range is None:
-        return state, info
-    after, ends = state.target_range.learn(y, info.flagged)
-    known = ends[1:] if settings.horizon else ends[:-1]
-    predictive = limited(info.predictive, known, settings.rows_ahead)
-    return replace(state, target_range=after), info._replace(predictive=predictive)
 
 
 def _padded(state: StreamState, X: np.ndarray, size: int) -> jax.Array:

@@ -154,6 +154,11 @@ class InputBounds:
         """Whether rows beyond are counted."""
         return bool(np.any(self.count))
 
+    def hold(self, X: Float[np.ndarray, "n d"]) -> bool:
+        """Return whether all values of rows are there, and within the bounds."""
+        least, greatest = self.ends
+        return bool(((least <= X) & (greatest >= X)).all())
+
     def clip(self, X: Float[np.ndarray, "n d"]) -> Bounded:
         """Return each row, which may have gaps (NaN), as if the next, moved to the bounds where it lies beyond."""
         least, greatest = self.ends

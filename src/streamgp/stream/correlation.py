@@ -1,6 +1,5 @@
 """How the errors of a stream's targets go together: learnt after each row, known before the next."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -9,7 +8,6 @@ from jaxtyping import Float
 
 from streamgp.core import Predictive, SideBySide
 from streamgp.core.correlation import Comoments, correlation_matrices, scores_of
-from streamgp.numerics.batching import concatenate
 from streamgp.numerics.checkpoint.encoding import register
 
 register(Comoments)
@@ -72,10 +70,3 @@ def learn_forecast(
     after, matrices = correlation.learn(came, y)
     known = matrices[1:] if forecasts.parts else matrices[:-1]
     return after, (replace(predictive, correlation=known), rules)
-
-
-def learn_singly(
-    correlation: ErrorCorrelation, predictions: Sequence[Predictive], y: Sequence[Float[np.ndarray, " e"]]
-) -> ErrorCorrelation:
-    """Learn rows that were predicted one by one."""
-    return correlation.learn(concatenate(list(predictions)), np.stack(y))[0]

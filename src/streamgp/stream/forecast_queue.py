@@ -41,6 +41,8 @@ class Origins:
         self, X: Float[np.ndarray, "n w"], kinds: Int[np.ndarray, " n"]
     ) -> tuple[Float[np.ndarray, "n w"], Int[np.ndarray, " n"], "Origins"]:
         """Return the inputs h rows before each of the next targets, and their kinds; and what waits after them."""
+        if not len(self.inputs):
+            return X, kinds, self
         n, joined, of_all = len(X), np.concatenate([self.inputs, X]), np.concatenate([self.kinds, kinds])
         return joined[:n], of_all[:n], Origins(joined[n:], of_all[n:])
 

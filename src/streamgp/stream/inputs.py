@@ -34,11 +34,14 @@ class ReadRows(NamedTuple):
         The variance that is added by what was missing, or too far out to be believed.
     kinds
         One of `USUAL`, `FILLED` and `MOVED` for each.
+    are_whole
+        Whether nothing was missing or beyond the bounds. The imputer learns such rows when `with_read` is called.
     """
 
     X: Float[np.ndarray, "n w"]
     extra: Extra
     kinds: Int[np.ndarray, " n"]
+    are_whole: bool
 
 
 @register
@@ -91,10 +94,15 @@ class StreamInputs:
         """Inputs of the model."""
         return len(self.scaling.mean)
 
+    @property
+    def _own(self) -> int:
+        """Columns that may have gaps."""
+        return len(self.bounds.repeating)
+
     def fill(self, X: np.ndarray) -> tuple[np.ndarray, Extra]:
         """Fill each row as if it were the next one."""
         X = self.categories(X)
-        bounded = self.bounds.clip(X[:, : self.imputer.width])
+        bounded = self.bounds.clip(X[:, : self._own])
         if not (np.isnan(X).any() or bounded.beyond.any()):
             return X, None
         filled = self.imputer.fill(_believed(bounded), *self._center_and_scale())
@@ -103,13 +111,13 @@ class StreamInputs:
     def have_gaps(self, X: np.ndarray) -> Bool[np.ndarray, " n"]:
         """Return which of the next rows, in order, lack an input or have one beyond the bounds."""
         X = self.categories(X)
-        beyond = self.bounds.learn(X[:, : self.imputer.width])[1].beyond
+        beyond = self.bounds.learn(X[:, : self._own])[1].beyond
         return np.asarray(np.isnan(X).any(axis=1) | beyond.any(axis=1))
 
     def paths(self, X: np.ndarray, n: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
         """Yield the next rows in order, each n times: with what is missing drawn, so that gaps add no variance."""
         X = self.categories(X)
-        width = self.imputer.width
+        width = self._own
         bounded = self.bounds.clip(X[:, :width])
         drawn = self.imputer.paths(np.where(bounded.doubtful, np.nan, bounded.X), *self._center_and_scale(), n, rng)
         for row, own in zip(X, drawn, strict=True):
@@ -117,30 +125,40 @@ class StreamInputs:
 
     def doubtful(self, X: np.ndarray) -> Bool[np.ndarray, "n d"]:
         """Return which values of the next rows, in order, are taken for missing, as they lie beyond the bounds."""
-        return self.bounds.learn(self.categories(X)[:, : self.imputer.width])[1].doubtful
+        return self.bounds.learn(self.categories(X)[:, : self._own])[1].doubtful
 
     def surprised(self, X: np.ndarray, count: Int[np.ndarray, " d"]) -> "StreamInputs":
         """Return what is known after a row (1, D) by which so many targets spoke for values in doubt."""
-        return replace(self, bounds=self.bounds.surprised(self.categories(X)[0, : self.imputer.width], count))
+        return replace(self, bounds=self.bounds.surprised(self.categories(X)[0, : self._own], count))
 
     def read(self, X: np.ndarray) -> tuple[ReadRows, "StreamInputs"]:
         """Fill the rows in order, each from those before, and learn them.
 
         What lies beyond the bounds is as uncertain as what is missing, and the imputer learns none of it.
         """
+        if (whole := self.read_whole(X)) is not None:
+            return whole
         X = self.categories(X)
-        bounds, bounded = self.bounds.learn(X[:, : self.imputer.width])
+        bounds, bounded = self.bounds.learn(X[:, : self._own])
         # A copy, since the imputer keeps rows, and the caller may write to its own.
         filled, imputer = self.imputer.learn(_believed(bounded), *self._center_and_scale())
         rows, extra = self._with_rest(X, _with_moved(filled, bounded, np.asarray(self.bounds.lightness)))
         moved = (bounded.beyond & ~bounded.doubtful).any(axis=1)
         kinds = np.where(moved, MOVED, np.where(bounded.doubtful.any(axis=1), FILLED, USUAL))
-        return ReadRows(rows, extra, kinds), replace(self, imputer=imputer, bounds=bounds)
+        return ReadRows(rows, extra, kinds, False), replace(self, imputer=imputer, bounds=bounds)
+
+    def read_whole(self, X: np.ndarray) -> "tuple[ReadRows, StreamInputs] | None":
+        """Read rows of which none lacks an input, or has one beyond the bounds; return None if some do."""
+        X = self.categories(X)
+        own = X[:, : self._own]
+        if not self.bounds.hold(own):
+            return None
+        inputs = replace(self, bounds=self.bounds.learn(own)[0]) if self.bounds.counts else self
+        return ReadRows(X, None, np.zeros(len(X), np.int64), True), inputs
 
     def with_read(self, X: np.ndarray) -> "StreamInputs":
-        """Return what is known after rows without gaps and within the bounds, which the bounds know already."""
-        own = self.categories(X)[:, : self.imputer.width].copy()
-        return replace(self, imputer=self.imputer.learn(own, *self._center_and_scale())[1])
+        """Return what is known once the imputer has learnt rows that were whole, as `read` returned them."""
+        return replace(self, imputer=self.imputer.learn(X[:, : self._own], *self._center_and_scale())[1])
 
     def refill(self, X: np.ndarray, *, robust: bool) -> tuple[np.ndarray, Extra]:
         """Fill all rows of a stream from its beginning by what is known now; if `robust`, values in doubt as well.
@@ -148,7 +166,7 @@ class StreamInputs:
         Those are the values that would be in doubt by the bounds of these rows, were they to come after them.
         """
         X = self.categories(X)
-        own = X[:, : self.imputer.width]
+        own = X[:, : self._own]
         filled = self.imputer.refill(own)
         if robust and len(X) >= MIN_BOUNDED:
             doubtful = InputBounds.of(filled.X).clip(filled.X).doubtful
@@ -158,7 +176,7 @@ class StreamInputs:
 
     def _center_and_scale(self) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and scale of the columns that may have gaps."""
-        width = self.imputer.width
+        width = self._own
         return np.asarray(self.scaling.mean)[:width], self.scaling.scale[:width]
 
     def _with_rest(self, X: np.ndarray, filled: Filled) -> tuple[np.ndarray, Extra]:
@@ -173,8 +191,8 @@ class StreamInputs:
 
         Return also which did, and what is known after these rows. The other columns were bounded when they were read.
         """
-        width = self.imputer.width
-        if X.shape[1] == width:
+        width = self._own
+        if X.shape[1] == width or (not self.rest_bounds.counts and self.rest_bounds.hold(X[:, width:])):
             return X, np.zeros(len(X), bool), self
         bounds, rest = self.rest_bounds.learn(X[:, width:])
         inputs = self if bounds is self.rest_bounds else replace(self, rest_bounds=bounds)
@@ -200,7 +218,7 @@ class StreamInputs:
 
     def scaled_by(self, X: np.ndarray, spec: Spec) -> "StreamInputs":
         """Return the same with scaling and bounds by the rows `X` of a warm-up, lags included."""
-        bounds, rest = _split(_bounds(X, spec), self.imputer.width)
+        bounds, rest = _split(_bounds(X, spec), self._own)
         return replace(self, scaling=_scaling(X, spec), bounds=bounds, rest_bounds=rest)
 
     def with_lags(self, lags: tuple[int, ...], y: np.ndarray) -> "StreamInputs":

@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from streamgp.core import Info
+from streamgp.core import AnyArray, Info
 from streamgp.likelihoods import AnyPredictive
-from streamgp.numerics.batching import BATCH_SIZES, COMPILED_BATCH_SIZES, concatenate
+from streamgp.numerics.batching import COMPILED_BATCH_SIZES, concatenate
 from streamgp.numerics.precision import in_float64
 from streamgp.numerics.threads import one_blas_thread
 from streamgp.stream.apart import (
@@ -25,14 +25,13 @@ from streamgp.stream.apart import (
     taken_apart,
     with_scarce,
 )
-from streamgp.stream.batches import predict_rows, update_rows
+from streamgp.stream.batches import BatchEngine, predict_rows
 from streamgp.stream.categories import Categories
-from streamgp.stream.correlation import learn_forecast
 from streamgp.stream.doubts import surprised, with_surprises
+from streamgp.stream.driver import Driver, max_batch
 from streamgp.stream.forecast_queue import Forecasts
-from streamgp.stream.gains import MEASURED_EVERY, fill_next, with_due_gains, with_measured_gains
-from streamgp.stream.lag_outliers import OutlierMemory
-from streamgp.stream.renewal import next_renewal, renewed, with_rows
+from streamgp.stream.gains import fill_next, with_due_gains, with_measured_gains
+from streamgp.stream.renewal import renewed
 from streamgp.stream.rows import RawRows
 from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
@@ -50,18 +49,6 @@ def first_state(settings: StreamSettings, num_classes: int, categories: Categori
         return state
     prior = predict_rows(settings, state, np.zeros((settings.horizon, state.inputs.width)))
     return replace(state, forecasts=Forecasts(((prior, None),)))
-
-
-def max_batch(settings: StreamSettings, state: StreamState) -> int:
-    """Return how many of the coming rows are learnt in one go at most."""
-    if state.apart:
-        return min(max_batch(settings.of_one_target, part) for part in state.apart)
-    fitted = state.rows >= settings.first_fitted
-    most = BATCH_SIZES[0] if fitted else settings.next_boundary(state.rows) - state.rows
-    most = int(min(most, next_renewal(settings, state) - state.rows))
-    if state.model.period is not None:
-        most = min(most, state.model.period - state.rows % state.model.period)
-    return most if state.inputs.gains is None else min(most, MEASURED_EVERY - state.rows % MEASURED_EVERY)
 
 
 @in_float64
@@ -140,8 +127,7 @@ def learn_leading(settings: StreamSettings, state: StreamState, rows: RawRows, p
     new = settings.task.new_class(rows.y[:n], state.num_classes)
     if new == 0:
         return _learn_new_class(settings, state, rows.part(slice(1)), progress)
-    state, info = _learn_batch(settings, state, rows.part(slice(n if new is None else new)), progress)
-    return with_scarce(state, whole=len(info.outside)), info
+    return _learn_batch(settings, state, rows.part(slice(n if new is None else new)), progress)
 
 
 def _pass_some_over(settings: StreamSettings, state: StreamState, rows: RawRows) -> Learnt:
@@ -213,16 +199,13 @@ def _learn_batch(settings: StreamSettings, state: StreamState, rows: RawRows, pr
         after, _ = _learn_rows(settings, state, rows.part(slice(n)))
         info = jax.tree.map(lambda a: a[:n], info)  # as if the rows beyond had other targets, to the last bit
     after = with_surprises(after, rows.X[n - 1 : n], surprises)
-    if info.scores is not None:
-        model_state, _ = after.model.rested(after.model_state, np.asarray(info.scores), after.rows)
-        after = replace(after, model_state=model_state)
-    return renewed(settings, _with_due_model(settings, after, progress)), info._replace(scores=None)
+    return due_after(settings, after, progress), info._replace(scores=None)
 
 
 def _learn_rows(settings: StreamSettings, state: StreamState, rows: RawRows) -> Learnt:
     """Learn rows by the model that there is."""
-    after, info = _advance(settings, state, rows, rows.y)
-    if state.inputs.lags.lags and info.flagged is not None and info.flagged.any():
+    after, info = _advance(settings, state, rows)
+    if state.inputs.lags.lags and info.flagged is not None and _first_seen(settings, info.flagged) is not None:
         return _learn_without_glitches(settings, state, rows)
     return after, info
 
@@ -235,66 +218,48 @@ def _learn_without_glitches(settings: StreamSettings, state: StreamState, rows: 
     parts = []
     for at in range(0, len(rows.X), COMPILED_BATCH_SIZES[0]):
         batch = rows.part(slice(at, at + COMPILED_BATCH_SIZES[0]))
-        lags, past, outliers = state.inputs.lags, batch.y, None
-        known = np.zeros(len(past), bool)
+        past, known = batch.y, np.zeros(len(batch.y), bool)
         while True:
-            after, info = _advance(settings, state, batch, past, outliers)
-            found = np.flatnonzero(info.flagged & ~known)
-            if not len(found):
+            after, info = _advance(settings, state, batch, past)
+            found = _first_seen(settings, np.asarray(info.flagged) & ~known)
+            if found is None:
                 break
-            known[found[0]] = True
-            past, outliers = lags.standing_in(batch.y, np.asarray(info.predictive.mean), known)
+            known[found] = True
+            past, _ = state.inputs.lags.standing_in(batch.y, np.asarray(info.predictive.mean), known)
         state = after
         parts.append(info)
     return state, concatenate(parts)
 
 
-def _advance(
-    settings: StreamSettings,
-    state: StreamState,
-    new: RawRows,
-    past: np.ndarray,
-    outliers: OutlierMemory | None = None,
-) -> Learnt:
-    """Learn rows, of which `past` are the targets as the rows after them are to see them: see `standing_in`."""
+def _first_seen(settings: StreamSettings, outliers: AnyArray) -> int | None:
+    """Return the first of the outliers of a batch for which something else is to stand as a lag in there.
+
+    The last row is a lag of none of them, but with a horizon, where forecasts are made from a row's own target.
+    """
+    seen = np.flatnonzero(outliers if settings.horizon else outliers[:-1])
+    return int(seen[0]) if len(seen) else None
+
+
+def _advance(settings: StreamSettings, state: StreamState, new: RawRows, past: np.ndarray | None = None) -> Learnt:
+    """Learn rows in one block: see `Driver.learn`."""
     # What BLAS' threads round depends on how many there are: of fits, and of all that is learnt.
     with one_blas_thread():
-        h = settings.horizon
         state = with_warmup_rows(state, new)
-        missing = int(np.isnan(new.X).sum())
-        (X, extra, kinds), inputs = state.inputs.read(new.X)
-        wide = inputs.lags.widen(X, past, state.targets.mean, own=h > 0)
-        pairs, kinds, origins = state.origins.paired(wide, kinds)
-        first, state = state, replace(state, inputs=inputs, origins=origins)
-        if state.rows < h:  # no inputs go with these targets
-            info = Info(predict_rows(settings, state, wide), np.zeros(len(X), bool))
-        else:
-            state, info = update_rows(
-                settings, state, pairs, new.y, new.times, wide if h else None, None if h else extra, kinds
-            )
-            learnt = RawRows(pairs, new.y, new.times)
-            if state.sample is not None:
-                state = replace(state, sample=state.sample.offer(learnt, info.flagged))
-            if state.reservoir is not None:
-                state = with_rows(settings, state, learnt, info.predictive.mean, info.flagged)
-        made, correlation = (info.predictive, info.rules), state.correlation
-        if correlation is not None:
-            correlation, made = learn_forecast(correlation, state.forecasts, made, new.y)
-        (predictive, rules), forecasts = state.forecasts.exchange([made])
-        state = replace(
-            state,
-            inputs=replace(state.inputs, lags=state.inputs.lags.learn(past, outliers)),
-            rows=first.rows + len(X),
-            imputed_values=first.imputed_values + missing,
-            forecasts=forecasts,
-            correlation=correlation,
-        )
+        driver = Driver(settings, state, BatchEngine(settings, state))
+        info = driver.learn(new, past)
+        state = driver.flush()
         jax.block_until_ready(state.model_state)
-    return state, info._replace(predictive=predictive, rules=rules)
+    return state, info
+
+
+@in_float64
+def due_after(settings: StreamSettings, state: StreamState, progress: Progress = None) -> StreamState:
+    """Return the state with what is due after its rows: measured gains, a model built anew, new experts."""
+    return renewed(settings, _with_due_model(settings, state, progress))
 
 
 def _with_due_model(settings: StreamSettings, state: StreamState, progress: Progress) -> StreamState:
-    """Return the state with what is due after its rows: measured gains, and a model that is built anew."""
+    """Return the state with gains that are measured again, and a model that is built anew, where it is time to."""
     with one_blas_thread():
         state = with_due_gains(settings, state)
         if not rebuild_due(settings, state):

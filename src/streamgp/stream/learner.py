@@ -9,21 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.core import Info, mapped
+from streamgp.core import Info, RowEngine, mapped
 from streamgp.likelihoods import AnyPredictive
 from streamgp.models.base import FittedExpert
 from streamgp.models.spec import Spec
 from streamgp.numerics.checkpoint.encoding import decode, encode
 from streamgp.numerics.precision import in_float64
 from streamgp.stream.categories import Categories
-from streamgp.stream.gains import with_measured_gains
-from streamgp.stream.learn_step import first_state, learn_leading, max_batch, predict_next
+from streamgp.stream.driver import Driver, max_batch
+from streamgp.stream.learn_step import due_after, first_state, learn_leading, predict_next
 from streamgp.stream.paths import draw_paths
-from streamgp.stream.renewal import renewed
 from streamgp.stream.rows import RawRows
 from streamgp.stream.settings import StreamSettings
-from streamgp.stream.single_rows import SingleRows
 from streamgp.stream.state import StreamState
+from streamgp.stream.tasks import TRIM
 
 
 class StreamLearner:
@@ -91,8 +90,8 @@ class StreamLearner:
         self.settings = settings
         self.progress = progress
         self._state = state
-        self._single_rows: SingleRows | None = None  # made once
-        self._latest: SingleRows | None = None  # the same, while it and not `_state` knows what was learnt last
+        self._row_engine: RowEngine | None = None  # made once
+        self._latest: Driver | None = None  # by which rows come singly, while it and not `_state` knows the last ones
 
     @property
     def state(self) -> StreamState:
@@ -198,13 +197,15 @@ class StreamLearner:
     @property
     def last_time(self) -> float | None:
         """The time stamp of the last row learnt."""
-        return (self._latest or self._state).last_time
+        if self._latest is None or self._row_engine is None:
+            return self._state.last_time
+        return None if np.isnan(self._row_engine.last_time) else self._row_engine.last_time
 
     @property
     @in_float64
     def weights(self) -> np.ndarray:
         """The experts' weights for the next row."""
-        return (self._latest or self._state).weights
+        return self._state.weights if self._latest is None or self._row_engine is None else self._row_engine.weights
 
     @property
     @in_float64
@@ -273,31 +274,35 @@ class StreamLearner:
 
     def predict_one(self, x: np.ndarray, time: float = np.nan) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and standard deviation (E,) of one row after the warm-up; `learn_one` of it is then cheap."""
-        if not self._takes_singly(x) or not self.settings.target_map.changes_nothing:
-            return self._mean_and_std(x, time)
-        return self._by_single_rows().predict(x, time)
+        X, times = x[None], self._stamp(time)
+        driver = self._taking(X)
+        if driver is not None and self.settings.target_map.changes_nothing:
+            mean, std = driver.moments(X, times)
+            return mean[0], std[0]
+        return self._mean_and_std(driver, X, times)
 
     @in_float64
-    def _mean_and_std(self, x: np.ndarray, time: float) -> tuple[np.ndarray, np.ndarray]:
-        if self._takes_singly(x):
-            predictive = mapped(self._by_single_rows().predictive(x, time), self.settings.target_map)
+    def _mean_and_std(
+        self, driver: Driver | None, X: np.ndarray, times: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        if driver is None:
+            predictive = self.predict(X, times)
         else:
-            predictive = self.predict(x[None], self._stamp(time))
+            predictive = mapped(driver.predict(X, times), self.settings.target_map)
         return np.asarray(predictive.mean[0]), np.asarray(predictive.std[0])
 
     def learn_one(self, x: np.ndarray, y: np.ndarray, time: float = np.nan) -> None:
         """Learn one row after the warm-up; without a horizon, not every covariance is touched each time."""
-        if np.isnan(y).any() or not self._takes_singly(x):
-            next(self.learn(x[None], y[None], self._stamp(time)))
-            return
-        single = self._by_single_rows()
-        single.learn(x, self.settings.target_map.learnt(y[None])[0], time)
-        if single.rests_next:
-            self.state = self.state  # where that is settled
-        if single.measures_next:
-            self.state = with_measured_gains(self.settings, self.state)
-        if single.renews_next:
-            self.state = renewed(self.settings, self.state)
+        self._learn_one(x[None], y[None], self._stamp(time))
+
+    def _learn_one(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None) -> Info:
+        driver = None if np.isnan(y).any() else self._taking(X)
+        if driver is None:
+            return next(self.learn(X, y, times))
+        info = driver.learn(RawRows(X, self.settings.target_map.learnt(y), times))
+        if driver.is_due:
+            self.state = due_after(self.settings, self.state)
+        return info
 
     def step_one(self, x: np.ndarray, y: np.ndarray, time: float = np.nan) -> tuple[AnyPredictive, bool]:
         """Predict one row after the warm-up, then learn it; return also whether it was an outlier.
@@ -309,13 +314,12 @@ class StreamLearner:
         """
         if not self.steps_singly:
             raise ValueError("step_one: expected a fitted model with rows of its own kind; use learn")
-        if not self._takes_singly(x):
-            info = next(self.learn(x[None], y[None], self._stamp(time)))
-            return info.predictive, info.flagged is not None and bool(info.flagged[0])
-        single = self._by_single_rows()
-        predictive, flagged = single.predictive(x, time), single.flagged_rows
-        self.learn_one(x, y, time)
-        return mapped(predictive, self.settings.target_map), single.flagged_rows > flagged
+        X, times = x[None], self._stamp(time)
+        driver = self._taking(X)
+        predictive = None if driver is None else mapped(driver.predict(X, times), self.settings.target_map)
+        info = self._learn_one(X, y[None], times)
+        flagged = info.flagged is not None and bool(info.flagged[0])
+        return info.predictive if predictive is None else predictive, flagged
 
     @property
     def steps_singly(self) -> bool:
@@ -329,17 +333,22 @@ class StreamLearner:
     def _learns_singly(self) -> bool:
         return self._state.model.has_single_row and not self.settings.horizon and not self._state.apart
 
-    def _takes_singly(self, x: np.ndarray) -> bool:
-        """Return whether a row after the warm-up can be taken by itself: nothing is missing or beyond the bounds."""
-        return self._learns_singly and not np.isnan(x).any() and not self._by_single_rows().is_beyond(x)
+    def _taking(self, X: np.ndarray) -> Driver | None:
+        """Return what takes a row after the warm-up by itself; None where it is learnt as rows of a batch are."""
+        if not self._learns_singly:
+            return None
+        if self._latest is None:
+            self._latest = self._loaded()
+        return self._latest if self._latest.takes(X) else None
 
-    def _by_single_rows(self) -> SingleRows:
-        if self._single_rows is None:
-            self._single_rows = SingleRows(self.settings, self._state)
-        elif self._latest is None:
-            self._single_rows.load(self._state)
-        self._latest = self._single_rows
-        return self._latest
+    @in_float64
+    def _loaded(self) -> Driver:
+        state = self._state
+        if self._row_engine is None:
+            trim = TRIM if self.spec.robust else 0.0
+            self._row_engine = state.model.single_row(state.inputs.scaling, state.targets, trim)
+        self._row_engine.load(state.model, state.model_state, state.rows)
+        return Driver(self.settings, state, self._row_engine)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle by the tree: left to themselves, JAX's arrays would come out in float32."""

@@ -312,18 +312,6 @@ class StreamState:
             raise ValueError(f"expected counts of rows that are not negative, got {counts}")
         return checked(settings), checked(state)
 
-    def counted(self, outside: Any, flagged: Any, non_finite: Any) -> "StreamState":
-        """Return the state with the flags of some rows counted; a flag that was not looked for is None."""
-        restarted = self.restarted
-        if non_finite is not None and non_finite.any():
-            restarted |= frozenset(np.flatnonzero(non_finite.any(0)).tolist())
-        return replace(
-            self,
-            outside_rows=self.outside_rows + int(outside.sum()),
-            flagged_rows=self.flagged_rows + (0 if flagged is None else int(flagged.sum())),
-            restarted=restarted,
-        )
-
 
 def mean_of_alike(weights: Sequence[np.ndarray]) -> np.ndarray:
     """Return the mean of several targets' weights; those of the first one where another has other experts."""

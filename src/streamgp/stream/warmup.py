@@ -11,7 +11,7 @@ import numpy as np
 from streamgp.core import Info, Predictive, StreamModel
 from streamgp.models.base import FittedModel, WarmupRows
 from streamgp.numerics.batching import concatenate
-from streamgp.stream.batches import update_rows
+from streamgp.stream.batches import BatchEngine
 from streamgp.stream.forecast_queue import Origins
 from streamgp.stream.gains import with_measured_gains
 from streamgp.stream.inputs import USUAL
@@ -87,7 +87,10 @@ def rebuild(settings: StreamSettings, state: StreamState, progress: Progress) ->
     if state.rows > h and (not ends or spec.warmup_posterior == "condition"):
         n, stamps = state.rows - h, times if settings.timed else None
         later, added = (inputs[h:], None) if h else (None, extra)
-        rebuilt, info = update_rows(settings, rebuilt, inputs[:n], y[h:], stamps, later, added, usual_kinds[:n])
+        taken, moved, known = rebuilt.inputs.bounded(inputs[:n])
+        engine = BatchEngine(settings, rebuilt)
+        info = engine.update(taken, y[h:], stamps, later=later, extra=added, moved=moved)
+        rebuilt = replace(rebuilt, inputs=known, model_state=engine.flush())
     if ends:
         rebuilt = _ended(settings, rebuilt, prior, info, y, times)
         stamps = times[h:] if settings.timed else None

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
-from streamgp.core import AnyArray, Info, Predictive, StreamModel, namespace, recalibration
+from streamgp.core import AnyArray, Info, Predictive, RowEngine, StreamModel, namespace, recalibration
 from streamgp.filters.engine import cpu, xla
 from streamgp.filters.engine.blocks import Group, group_by_shape, in_blocks, num_features, split_by_group, stack
 from streamgp.filters.engine.clock import advance, elapsed
@@ -107,7 +107,7 @@ class Ensemble(StreamModel):
         who = None if state.resting is None else Resting.start(len(self.order))
         return replace(state, weights=prior_weights(self.rule, self.log_prior, prior_log_weights), resting=who)
 
-    def single_row(self, inputs: Standardiser, targets: Standardiser, trim: float) -> Any:
+    def single_row(self, inputs: Standardiser, targets: Standardiser, trim: float) -> RowEngine:
         """Return the `SingleRow` of this ensemble: it learns one row at a time, in the units of the data."""
         from streamgp.models.gaussian.single_row import SingleRow  # which imports this module
 

@@ -1,6 +1,5 @@
 """An ensemble one row at a time, for robots and services: each predicted or learnt in tens of microseconds."""
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -8,7 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from streamgp.bases.base import Basis
-from streamgp.core import Predictive, recalibration, trimmed
+from streamgp.core import Info, Moments, Predictive, recalibration, trimmed
 from streamgp.filters.engine.blocks import num_features
 from streamgp.filters.engine.cpu import as_numpy
 from streamgp.filters.engine.rowfilter import RowPrediction
@@ -26,13 +25,19 @@ from streamgp.numerics.precision import float64
 from streamgp.numerics.standardise import Standardiser, standardise
 from streamgp.weights import present
 
+Row = Float[np.ndarray, "1 d"]
+
 
 class Filters(NamedTuple):
-    """The predictions of every stack, and mean (n, E) and variance of its filters, one stack after the other."""
+    """The predictions of every stack, and mean (n, E) and variance of its filters, one stack after the other.
+
+    They are of a row that came `elapsed` units of time after the last one.
+    """
 
     predictions: list[RowPrediction]
     loc: np.ndarray
     var: np.ndarray
+    elapsed: float
 
 
 class Experts(NamedTuple):
@@ -44,11 +49,9 @@ class Experts(NamedTuple):
 
 
 class SingleRow:
-    """`predict` and `update` of an ensemble for blocks of one row, in the data's units.
+    """The `RowEngine` of an ensemble. Call `load` and `flush` inside `streamgp.numerics.precision.float64`.
 
-    It starts from the state given to `load`, and keeps what it learns to itself until `flush` returns it. Call both
-    inside `streamgp.numerics.precision.float64`. Rows that it is given it keeps until the next: they must stay as
-    they are.
+    Rows that it is given it keeps until the next: they must stay as they are.
     """
 
     def __init__(self, model: Ensemble, inputs: Standardiser, targets: Standardiser, trim: float = 0.0) -> None:
@@ -69,17 +72,18 @@ class SingleRow:
         self._bases = [as_numpy(group.basis) for group in model.groups]
         self._learn_from_target = learns_from_target(model.rule, model.noise)
 
-    def load(self, state: EnsembleState, renewed: Ensemble | None = None) -> None:
-        """Go on from the ensemble's state, and with new experts in the places of the old ones if it was renewed."""
-        if renewed is not None and renewed is not self._model:
-            self._model = renewed
-            self._bases = [as_numpy(group.basis) for group in renewed.groups]
+    def load(self, model: Ensemble, state: EnsembleState, rows: int) -> None:
+        """Go on from a state of the ensemble, or of one with new experts in their places, after so many rows."""
+        if model is not self._model:
+            self._model = model
+            self._bases = [as_numpy(group.basis) for group in model.groups]
         parts = [
             as_numpy((beliefs, group.dynamics, group.noise))
             for group, beliefs in zip(self._model.groups, state.filters, strict=True)
         ]
         self._resting = self._watched = as_numpy(state.resting)
-        self._num_watched = 0
+        self._rows, self.is_alarmed = rows, False
+        self._scores: list[float] = []  # log densities of the rows of the open block of `Resting`
         asleep = np.zeros(len(self._model.order), bool) if self._resting is None else self._resting.asleep
         self._stacks = [
             RowStack(members, [parts[i] for i in members], places, ~asleep[places])
@@ -101,40 +105,35 @@ class SingleRow:
         raw = np.asarray(self._model.rule.predict(state.weights))
         self._set_scoring(state.scoring, present(raw, state.absent(self._copies)))
         self._learnt, self._passed, self._weight_sum = 0, 0.0, np.zeros(self._model.num_experts)
-        self.score = np.nan  # log density of the last row learnt, as `Info.scores`
         self.last_time = float(state.last_time)
-        self._last: tuple[np.ndarray, tuple[float, float], Filters] | None = None
+        self._last: tuple[np.ndarray, float, Filters] | None = None
         self._mixed: Experts | None = None
         self._moments: tuple[np.ndarray, np.ndarray] | None = None
         self._is_outside = False
 
-    def predict(
-        self, x: Float[np.ndarray, " d"], time: float = np.nan, extra: float = 0.0
-    ) -> tuple[Float[np.ndarray, " e"], Float[np.ndarray, " e"]]:
-        """Return mean and standard deviation of the mixture for the row `x`, in the units of the targets."""
+    def moments(self, X: Row, times: np.ndarray | None = None, extra: np.ndarray | None = None) -> Moments:
+        """Predict mean and standard deviation of the mixture."""
         center, scale = self._targets
-        if self._one:
-            _, (mean,), variance = self._predict_filters(x, time, extra)
-        else:
-            mean, variance = self._mean_and_variance(x, time, extra)
-        return center + scale * mean, scale * np.sqrt(variance)
+        found = self._predict_filters(X, times, extra)
+        mean, variance = (found.loc, found.var[:, None]) if self._one else self._mean_and_variance(found)
+        return Moments(center + scale * mean, scale * np.sqrt(variance))
 
-    def _mean_and_variance(self, x: np.ndarray, time: float, extra: float) -> tuple[np.ndarray, np.ndarray]:
+    def _mean_and_variance(self, filters: Filters) -> tuple[np.ndarray, np.ndarray]:
         """Return those of the mixture, standardised; kept as `_predict_filters` is."""
-        log_weights, loc, var, _ = self._mixture(x, time, extra)
         found = self._moments
         if found is None:
+            log_weights, loc, var, _ = self._mixture(filters)
             weights = trimmed(np.exp(log_weights), self._trim)
             mean = weights @ loc
             variance = weights @ (var + np.square(loc - mean))
             if self._levels is not None:
                 variance = variance * recalibration.variance_factor(recalibration.shares(self._levels))
-            self._moments = found = np.asarray(mean), np.asarray(variance)
+            self._moments = found = np.asarray(mean)[None], np.asarray(variance)[None]
         return found
 
-    def predictive(self, x: Float[np.ndarray, " d"], time: float = np.nan, extra: float = 0.0) -> Predictive:
-        """Return the whole distribution for the row `x`, in the units of the targets."""
-        log_weights, loc, var, dof = self._mixture(x, time, extra)
+    def predict(self, X: Row, times: np.ndarray | None = None, extra: np.ndarray | None = None) -> Predictive:
+        """Predict the whole distribution."""
+        log_weights, loc, var, dof = self._mixture(self._predict_filters(X, times, extra))
         center, scale = self._targets
         shares = None if self._levels is None else recalibration.shares(self._levels)[None]
         return Predictive(
@@ -146,47 +145,53 @@ class SingleRow:
             shares,
         )
 
-    def _mixture(
-        self, x: np.ndarray, time: float, extra: float
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
+    def _mixture(self, filters: Filters) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
         """Return log weights, means, variances and degrees of freedom of the experts, standardised."""
-        loc, var, dof = self._experts(x, time, extra)
+        loc, var, dof = self._experts(filters)
         log_weights, loc, var = (np.asarray(a) for a in drop_non_finite(self.log_weights, loc, var))
         return log_weights, loc, var, dof
 
-    def learn(
-        self, x: Float[np.ndarray, " d"], y: Float[np.ndarray, " e"], time: float = np.nan, extra: float = 0.0
-    ) -> tuple[bool, bool]:
-        """Learn one row.
-
-        Returns
-        -------
-        is_outside, flagged
-            Whether it lay outside the region that some basis was built for, and whether it was an outlier to most of
-            the weight.
-        """
-        predicted = self._predict_filters(x, time, extra)
+    def update(
+        self,
+        X: Row,
+        y: Float[np.ndarray, "1 e"],
+        times: np.ndarray | None = None,
+        *,
+        later: np.ndarray | None = None,
+        extra: np.ndarray | None = None,
+        moved: np.ndarray | None = None,
+    ) -> Info:
+        """Learn a row; its prediction is not told, and nothing is forecast."""
+        predicted = self._predict_filters(X, times, extra)
         center, scale = self._targets
-        y = (y - center) / scale
-        is_outlier, flagged = self._learn_filters(predicted, y), False
+        target = (y[0] - center) / scale
+        is_outlier, flagged, scores = self._learn_filters(predicted, target), None, None
         if self._one:
-            flagged = is_outlier is not None and bool(is_outlier[0])
+            flagged = is_outlier
         else:
-            gap = self._elapsed(time)
             if self._resting is not None:
-                self._weight_sum += np.exp(self.log_weights)
-                self._learnt, self._passed = self._learnt + 1, self._passed + gap
+                self._weight_sum += self.weights
+                self._learnt, self._passed = self._learnt + 1, self._passed + predicted.elapsed
             with float64():
-                row = (*self._filters(x, time, extra), y, np.asarray(gap), is_outlier)
+                row = (*self._in_users_order(predicted), target, np.asarray(predicted.elapsed), is_outlier)
                 scoring, log_weights, is_flagged, score = self._learn_from_target(self._scoring, self._asleep, row)
                 self._set_scoring(scoring, log_weights)
-            flagged = is_flagged is not None and bool(is_flagged)
-            if score is not None:
-                self.score = float(score)
-        if not np.isnan(time):
-            self.last_time = time if np.isnan(self.last_time) else max(self.last_time, time)
+            flagged = None if is_flagged is None else np.array([bool(is_flagged)])
+            scores = None if score is None else np.array([float(score)])
+        if times is not None:
+            self.last_time = float(times[0]) if np.isnan(self.last_time) else max(self.last_time, float(times[0]))
         self._last = None
-        return self._is_outside, flagged
+        self._rows += 1
+        if self._watched is not None and scores is not None:
+            self._watch(scores)
+        return Info(None, np.array([self._is_outside]), flagged=flagged, scores=scores)
+
+    def _watch(self, scores: np.ndarray) -> None:
+        """Look, at the end of a block of rows, whether the mixture has become worse."""
+        self._scores += scores.tolist()
+        if self._rows % BLOCK == 0 and self._watched is not None:
+            self._watched = self._watched.scored(np.asarray(self._scores), self._rows - len(self._scores))
+            self.is_alarmed, self._scores = bool(self._watched.worse), []
 
     def _set_scoring(self, scoring: ScoringState, log_weights: AnyArray) -> None:
         """Go on with what learns from targets, and the experts' weights for the next row."""
@@ -219,30 +224,35 @@ class SingleRow:
         whole[self._places] = found
         return whole
 
-    def _filters(self, x: np.ndarray, time: float, extra: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return mean (f, E) and variance (f,) of every filter, in the user's order; NaN of those that rest."""
-        found = self._predict_filters(x, time, extra)
-        return self._by_filter(found.loc, np.nan), self._by_filter(found.var, np.nan)
+    def _in_users_order(self, filters: Filters) -> tuple[np.ndarray, np.ndarray]:
+        """Return mean (f, E) and variance (f,) of every filter; NaN of those that rest."""
+        return self._by_filter(filters.loc, np.nan), self._by_filter(filters.var, np.nan)
 
-    def _experts(self, x: np.ndarray, time: float, extra: float) -> Experts:
-        """Return means and variances of the filters, and what all experts predict; kept as `_predict_filters` is."""
-        loc, var = self._filters(x, time, extra)
+    def _experts(self, filters: Filters) -> Experts:
+        """Return what all experts predict; kept as `_predict_filters` is."""
         if self._mixed is None:
+            loc, var = self._in_users_order(filters)
             var = np.broadcast_to(var[:, None], loc.shape)
             if self._noise is None:
                 self._mixed = Experts(loc, var, None)
             else:
                 for_one = NoiseState(*(a[None] for a in self._noise))
-                gap = np.full(1, self._elapsed(time))
+                gap = np.full(1, filters.elapsed)
                 # By the class, as elsewhere here: see `_predict_filters`.
                 found = NoiseKinds.predict(self._model.noise, for_one, loc[None], var[None], gap)
                 self._mixed = Experts(*(np.asarray(a[0]) for a in found))
         return self._mixed
 
     @property
-    def restarted(self) -> Bool[np.ndarray, " filters"]:
+    def restarted(self) -> frozenset[int]:
         """Return which filters had to start again since `load`, in the user's order."""
-        return self._by_filter(np.concatenate([stack.filters.restarted.ravel() for stack in self._working]), False)
+        which = np.concatenate([stack.filters.restarted.ravel() for stack in self._working])
+        return frozenset(np.flatnonzero(self._by_filter(which, False)).tolist())
+
+    @property
+    def weights(self) -> Float[np.ndarray, " k"]:
+        """The experts' weights for the next row."""
+        return np.exp(self.log_weights)
 
     def flush(self) -> EnsembleState:
         """Return the ensemble's state; this object may go on from there."""
@@ -257,31 +267,22 @@ class SingleRow:
             resting = resting.after(self._weight_sum, self._learnt, self._passed)
         return EnsembleState(in_order, self._scoring.weights, time, self._noise, None, self._levels, resting)
 
-    def rest_is_due(self, scores: Sequence[float], at: int) -> bool:
-        """Return whether filters may go to rest or wake after row `at`, the last of all rows since `load`."""
-        if self._watched is None or at % BLOCK:
-            return False
-        new, self._num_watched = scores[self._num_watched :], len(scores)
-        self._watched = self._watched.scored(np.asarray(new), at - len(new))
-        return self._watched.is_due(at)
-
-    def _predict_filters(self, x: np.ndarray, time: float, extra: float) -> Filters:
-        """Predict a row by every filter; kept for `learn`, which follows the prediction of the same row."""
-        when = self._elapsed(time), extra
-        if self._last is not None and self._last[1] == when and (self._last[0] is x or (self._last[0] == x).all()):
-            return self._last[2]
-        row = standardise(x, *self._inputs)[None]
+    def _predict_filters(self, X: Row, times: np.ndarray | None, extra: np.ndarray | None) -> Filters:
+        """Predict a row by every filter; kept for `update`, which follows the prediction of the same row."""
+        elapsed, noise = 1.0, 0.0 if extra is None else float(extra[0])
+        if times is not None and not np.isnan(self.last_time):
+            elapsed = max((float(times[0]) - self.last_time) / self._unit, 0.0)
+        if self._last is not None:
+            at, added, found = self._last
+            if added == noise and found.elapsed == elapsed and (at is X or (at == X).all()):
+                return found
+        row = standardise(X, *self._inputs)
         with float64(), np.errstate(all="ignore"):  # the setting is for a user's own basis
             phis = {i: np.asarray(basis(row))[..., 0, :] for i, basis in self._used.items()}
             # By the class: to bind a method to a module makes another module, which takes tens of microseconds.
             self._is_outside = any(type(basis).outside(basis, row).any() for basis in self._regions)
-        parts = [stack.predict(phis, *when) for stack in self._working]
+        parts = [stack.predict(phis, elapsed, noise) for stack in self._working]
         loc = np.concatenate([part.loc.reshape(-1, self._model.num_outputs) for part in parts])
-        found = Filters(parts, loc, np.concatenate([part.var.ravel() for part in parts]))
-        self._last, self._mixed, self._moments = (x, when, found), None, None
+        found = Filters(parts, loc, np.concatenate([part.var.ravel() for part in parts]), elapsed)
+        self._last, self._mixed, self._moments = (X, noise, found), None, None
         return found
-
-    def _elapsed(self, time: float) -> float:
-        if np.isnan(time) or np.isnan(self.last_time):
-            return 1.0
-        return max((time - self.last_time) / self._unit, 0.0)

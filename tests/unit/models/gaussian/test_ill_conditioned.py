@@ -57,12 +57,13 @@ def test_blocks_of_rows(num_features: int, prior_var: float):
 
 def test_single_rows():
     X, y = stream()
-    rows = SingleRow(model(static()), Standardiser.empty(1), Standardiser.empty(1))
-    rows.load(model(static()).init(jax.random.key(0)))
+    ens = model(static())
+    rows = SingleRow(ens, Standardiser.empty(1), Standardiser.empty(1))
+    rows.load(ens, ens.init(jax.random.key(0)), 0)
     loc, std = np.empty(ROWS), np.empty(ROWS)
     for i in range(ROWS):
-        loc[i], std[i] = (float(a[0]) for a in rows.predict(X[i], np.nan))
-        rows.learn(X[i], y[i], np.nan)
+        loc[i], std[i] = (float(a[0, 0]) for a in rows.moments(X[[i]]))
+        rows.update(X[[i]], y[[i]])
     check(y[:, 0] - loc, std**2)
 
 

@@ -1,0 +1,281 @@
+"""What a block of rows does to all that a learner knows, whichever engine learns it: a row is a block of one."""
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from streamgp.core import FilterEngine, Info, Moments, RowEngine
+from streamgp.likelihoods import AnyPredictive
+from streamgp.numerics.batching import BATCH_SIZES, concatenate
+from streamgp.numerics.precision import in_float64
+from streamgp.stream.apart import with_scarce
+from streamgp.stream.batches import predict_rows
+from streamgp.stream.correlation import learn_forecast
+from streamgp.stream.forecast_queue import Origins
+from streamgp.stream.gains import MEASURED_EVERY
+from streamgp.stream.inputs import MOVED, USUAL, ReadRows, StreamInputs
+from streamgp.stream.renewal import next_renewal, with_rows
+from streamgp.stream.rows import RawRows
+from streamgp.stream.settings import StreamSettings
+from streamgp.stream.state import StreamState
+from streamgp.stream.target_range import limited
+
+SETTLED_EVERY = BATCH_SIZES[1]  # rows after which those that came singly are taken in together
+
+
+def max_batch(settings: StreamSettings, state: StreamState) -> int:
+    """Return how many of the coming rows are learnt in one go at most: then something may be due after them."""
+    if state.apart:
+        return min(max_batch(settings.of_one_target, part) for part in state.apart)
+    fitted = state.rows >= settings.first_fitted
+    most = BATCH_SIZES[0] if fitted else settings.next_boundary(state.rows) - state.rows
+    most = int(min(most, next_renewal(settings, state) - state.rows))
+    if state.model.period is not None:
+        most = min(most, state.model.period - state.rows % state.model.period)
+    return most if state.inputs.gains is None else min(most, MEASURED_EVERY - state.rows % MEASURED_EVERY)
+
+
+class Seen(NamedTuple):
+    """The next rows as they are to be learnt.
+
+    Attributes
+    ----------
+    raw
+        As they came.
+    read
+        The rows without gaps.
+    wide
+        The same with lags.
+    inputs
+        Those that go with the targets: of the same rows, or with a horizon h of h rows before.
+    taken
+        These as the model takes them, within the bounds.
+    beyond, moved
+        Which of them had a value beyond the bounds, and of which one was moved there.
+    known, origins
+        What is known of the inputs, and what waits, once the rows are read.
+    """
+
+    raw: Float[np.ndarray, "n d"]
+    read: ReadRows
+    wide: Float[np.ndarray, "n w"]
+    inputs: Float[np.ndarray, "n w"]
+    taken: Float[np.ndarray, "n w"]
+    beyond: Bool[np.ndarray, " n"]
+    moved: Bool[np.ndarray, " n"]
+    known: StreamInputs
+    origins: Origins
+
+
+class Driver:
+    """Learns blocks of rows from a state on; what it learns is its own until `flush` gives the state after them.
+
+    With an engine for single rows a block is a row without gaps, of a fitted model that has no horizon. Of such a row
+    no more is learnt at once than what the next one needs; the rest is taken in for some of them together.
+
+    Parameters
+    ----------
+    settings
+        Those of the learner.
+    state
+        All that is known before the rows.
+    engine
+        What learns them, from the model's state in there.
+    """
+
+    def __init__(self, settings: StreamSettings, state: StreamState, engine: FilterEngine) -> None:
+        self._settings, self._state, self._engine = settings, state, engine
+        self._row = engine if isinstance(engine, RowEngine) else None
+        self._inputs, self._origins, self._forecasts = state.inputs, state.origins, state.forecasts
+        self._range, self._correlation = state.target_range, state.correlation
+        self._given: np.ndarray | None = None  # the array of the last row asked for by itself
+        self._seen: Seen | None = None  # what was in it, if it can be taken
+        self._unknown = np.full((1, settings.num_outputs), np.nan)  # its target
+        self._unread: list[np.ndarray] = []  # rows that the imputer has yet to learn
+        # Rows that the sample and the reservoir have yet to take in, with their means, and which were outliers.
+        self._untaken: list[tuple[RawRows, np.ndarray | None, np.ndarray]] = []
+        # Predictions and targets from which the correlation of their errors has yet to be learnt.
+        self._unrelated: list[tuple[AnyPredictive, np.ndarray]] = []
+        self._scores: list[np.ndarray] = []
+        self._started_at = self.rows = state.rows
+        self._outside, self._flagged, self._imputed = 0, 0, 0
+        self.is_due = False  # whether something may be due after the rows learnt
+        self._ends_at = self._next_end()
+
+    def _next_end(self) -> int:
+        """Return after how many rows of the stream something may be due."""
+        return 0 if self._row is None else self.rows + max_batch(self._settings, self._state)
+
+    def takes(self, X: Float[np.ndarray, "1 d"]) -> bool:
+        """Return whether a row can be taken by itself: nothing is missing or beyond the bounds."""
+        if not self._has_seen(X):
+            raw = X.copy()
+            whole = self._inputs.read_whole(raw)
+            self._given, self._seen = X, None if whole is None else self._prepared(raw, whole, self._unknown)
+        return self._seen is not None
+
+    def moments(self, X: Float[np.ndarray, "1 d"], times: np.ndarray | None) -> Moments:
+        """Return mean and standard deviation of a row that is taken by itself, on the scale that is learnt."""
+        assert self._row is not None
+        return self._row.moments(self._see(X, self._unknown).taken, times)
+
+    def predict(self, X: Float[np.ndarray, "1 d"], times: np.ndarray | None) -> AnyPredictive:
+        """Return the whole distribution of the same."""
+        self._relate()
+        predictive = self._predicted(self._see(X, self._unknown), times)
+        return predictive if self._correlation is None else self._correlation.of(predictive)
+
+    def _predicted(self, seen: Seen, times: np.ndarray | None) -> Any:
+        """Return the distribution of a row, of a transformed target as far as it is believed."""
+        predictive = self._engine.predict(seen.taken, times)
+        return predictive if self._range is None else self._range.limit(predictive)
+
+    def _has_seen(self, X: np.ndarray) -> bool:
+        """Return whether a row is the last one that was read; it may come in another array."""
+        if self._seen is None or (X is not self._given and (self._seen.raw != X).any()):
+            return False
+        self._given = X
+        return True
+
+    def _see(self, X: np.ndarray, past: np.ndarray) -> Seen:
+        """Read the next rows; `past` are their targets as later ones are to see them, unless it is a single row."""
+        if self._has_seen(X) and self._seen is not None:
+            return self._seen
+        raw = X.copy()
+        return self._prepared(raw, self._inputs.read(raw), past)
+
+    def _prepared(self, raw: np.ndarray, read_then: tuple[ReadRows, StreamInputs], past: np.ndarray) -> Seen:
+        """Return rows that were read, and what is known of the inputs then, as they are to be learnt."""
+        read, known = read_then
+        wide = known.lags.widen(read.X, past, self._state.targets.mean, own=self._settings.horizon > 0)
+        inputs, kinds, origins = self._origins.paired(wide, read.kinds)
+        taken, beyond, known = known.bounded(inputs)
+        moved = beyond
+        if not read.are_whole or self._settings.horizon:
+            moved, beyond = beyond | (kinds == MOVED), beyond | (kinds != USUAL)
+        return Seen(raw, read, wide, inputs, taken, beyond, moved, known, origins)
+
+    def learn(self, rows: RawRows, past: np.ndarray | None = None) -> Info:
+        """Learn rows whose targets are there; return what was predicted of them.
+
+        As lags of the rows after them `past` stands for the targets, where it is known which are outliers: see
+        `LaggedTargets.standing_in`. Of a single row only as much is told as is needed here.
+        """
+        h, n = self._settings.horizon, len(rows.X)
+        seen = self._see(rows.X, rows.y if past is None else past)
+        if self.rows < h:  # no inputs go with these targets
+            info = Info(predict_rows(self._settings, self._state, seen.wide), np.zeros(n, bool))
+        else:
+            info = self._updated(seen, rows)
+        if self._correlation is not None and self._row is None:
+            made = info.predictive, info.rules
+            self._correlation, (predictive, _) = learn_forecast(self._correlation, self._forecasts, made, rows.y)
+            info = info._replace(predictive=predictive)
+        if h:
+            (predictive, rules), self._forecasts = self._forecasts.exchange([(info.predictive, info.rules)])
+            info = info._replace(predictive=predictive, rules=rules)
+        self._inputs, self._origins, self._seen = seen.known, seen.origins, None
+        if seen.read.are_whole:
+            self._unread.append(seen.read.X)
+        else:
+            self._imputed += int(np.isnan(rows.X).sum())
+        lags = seen.known.lags
+        if lags.lags:
+            stand, outliers = rows.y, None
+            if info.flagged is not None and info.flagged.any():
+                means, flagged = np.asarray(info.predictive.mean), np.asarray(info.flagged)
+                stand, outliers = lags.standing_in(rows.y, means, flagged)
+            self._inputs = replace(seen.known, lags=lags.learn(stand, outliers))
+        self.rows += n
+        self.is_due = self.rows == self._ends_at or self._engine.is_alarmed
+        if self.rows % SETTLED_EVERY == 0:
+            self._settle()
+        return info
+
+    def _updated(self, seen: Seen, rows: RawRows) -> Info:
+        """Let the engine learn rows, and keep what it tells of them."""
+        state, h, told = self._state, self._settings.horizon, None
+        y = rows.y.copy()  # the caller may write to its own
+        if self._row is not None:
+            if self._range is not None or self._correlation is not None:
+                told = self._predicted(seen, rows.times)
+            elif state.reservoir is not None or self._inputs.lags.lags:
+                told = self._row.moments(seen.taken, rows.times)
+        info = self._engine.update(
+            seen.taken,
+            y,
+            rows.times,
+            later=seen.wide if h else None,
+            extra=None if h else seen.read.extra,
+            moved=seen.moved,
+        )
+        info = info if told is None else info._replace(predictive=told)
+        if state.warmup_rows is None:
+            self._outside += np.count_nonzero(info.outside | seen.beyond)
+            self._flagged += 0 if info.flagged is None else np.count_nonzero(info.flagged)
+        if info.scores is not None:
+            self._scores.append(np.asarray(info.scores))
+        if self._range is not None:
+            self._range, ends = self._range.learn(y, info.flagged)
+            if told is None:
+                known = ends[1:] if h else ends[:-1]
+                limits = limited(info.predictive, known, self._settings.rows_ahead)
+                info = info._replace(predictive=limits)
+        if state.sample is not None or state.reservoir is not None:
+            flagged = np.zeros(len(y), bool) if info.flagged is None else np.asarray(info.flagged)
+            mean = None if state.reservoir is None else np.asarray(info.predictive.mean)
+            self._untaken.append((RawRows(seen.inputs, y, rows.times), mean, flagged))
+        if self._row is not None and self._correlation is not None:
+            self._unrelated.append((info.predictive, y))
+        return info
+
+    def _settle(self) -> None:
+        """Let the imputer, the sample, the reservoir and the correlation take in the rows that they have not yet."""
+        self._relate()
+        if self._unread:
+            self._inputs, self._unread = self._inputs.with_read(np.concatenate(self._unread)), []
+        state = self._state
+        if self._untaken:
+            parts, means, flags = zip(*self._untaken, strict=True)
+            rows = RawRows(*(None if each[0] is None else np.concatenate(each) for each in zip(*parts, strict=True)))
+            flagged = np.concatenate(flags)
+            state = replace(state, rows=self.rows - len(rows.X))
+            if state.sample is not None:
+                state = replace(state, sample=state.sample.offer(rows, flagged))
+            if state.reservoir is not None:
+                state = with_rows(self._settings, state, rows, np.concatenate(means), flagged)
+            self._untaken = []
+        self._state = replace(state, rows=self.rows)
+        self._ends_at = self._next_end()
+
+    def _relate(self) -> None:
+        """Learn the correlation of the errors of single rows from which it is not learnt yet."""
+        if self._unrelated and self._correlation is not None:
+            predictions, targets = zip(*self._unrelated, strict=True)
+            self._correlation, _ = self._correlation.learn(concatenate(list(predictions)), np.concatenate(targets))
+            self._unrelated = []
+
+    @in_float64
+    def flush(self) -> StreamState:
+        """Return the state after all rows learnt here."""
+        self._settle()
+        state, model_state = self._state, self._engine.flush()
+        if self._scores:
+            model_state, _ = state.model.rested(model_state, np.concatenate(self._scores), self.rows)
+            self._scores = []
+        restarted = self._engine.restarted if state.is_warmed_up else frozenset()
+        return replace(
+            with_scarce(state, whole=self.rows - self._started_at),
+            inputs=self._inputs,
+            origins=self._origins,
+            forecasts=self._forecasts,
+            target_range=self._range,
+            correlation=self._correlation,
+            model_state=model_state,
+            imputed_values=state.imputed_values + self._imputed,
+            outside_rows=state.outside_rows + self._outside,
+            flagged_rows=state.flagged_rows + self._flagged,
+            restarted=state.restarted | restarted,
+        )
