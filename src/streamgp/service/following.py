@@ -80,10 +80,13 @@ class Following:
             ("--missing-values", tuple(self.reading.codes.given) or None, config.missing_values),
         ):
             if asked is not None and asked != there:
-                expected, got = (
-                    ",".join(map(str, each)) if isinstance(each, tuple) else each for each in (there, asked)
-                )
+                expected, got = map(_written, (there, asked))
                 raise DataError(
                     f"{option}: expected {expected}, as the stream {config.name} has it, got {got}; "
                     f"name another --stream"
                 )
+
+
+def _written(value: Any) -> Any:
+    """Return the value of an option as the command line has it."""
+    return ",".join(map(str, value)) if isinstance(value, tuple) else value
