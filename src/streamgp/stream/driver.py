@@ -239,7 +239,7 @@ class Driver:
         state = self._state
         if self._untaken:
             parts, means, flags = zip(*self._untaken, strict=True)
-            rows = RawRows(*(None if each[0] is None else np.concatenate(each) for each in zip(*parts, strict=True)))
+            rows = concatenate(list(parts))
             flagged = np.concatenate(flags)
             state = replace(state, rows=self.rows - len(rows.X))
             if state.sample is not None:
