@@ -18,7 +18,7 @@ from streamgp.stream.state import StreamState
 
 
 class BatchEngine:
-    """The engine of every model: rows in padded batches of few sizes.
+    """The engine of every model: rows within the bounds, in padded batches of few sizes.
 
     Call its methods inside `float64`, with BLAS at one thread: what its threads round depends on their number.
 
@@ -118,16 +118,16 @@ def predict_rows(
         How many rows after the last one learnt each row is; None: all as many as what is learnt forecasts.
     """
     with one_blas_thread():
-        whole: Any = BatchEngine(settings, state).predict(X, times, extra)
+        whole: Any = BatchEngine(settings, state).predict(state.inputs.clip(X)[0], times, extra)
     if state.target_range is not None:
         whole = state.target_range.limit(whole, settings.rows_ahead if ahead is None else ahead)
     return whole if state.correlation is None else state.correlation.of(whole)
 
 
 def _padded(state: StreamState, X: np.ndarray, size: int) -> jax.Array:
-    """Return standardised rows, padded to `size` rows."""
+    """Return rows that are within the bounds, standardised and padded to `size` rows."""
     padded = np.zeros((size, X.shape[1]))
-    padded[: len(X)] = state.inputs.standardised(X)
+    padded[: len(X)] = state.inputs.scaling.transform(X)
     return jnp.asarray(padded)
 
 

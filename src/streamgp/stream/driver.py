@@ -207,14 +207,14 @@ class Driver:
             seen.taken,
             y,
             rows.times,
-            later=seen.wide if h else None,
+            later=seen.known.clip(seen.wide)[0] if h else None,
             extra=None if h else seen.read.extra,
             moved=seen.moved,
         )
         info = info if told is None else info._replace(predictive=told)
         if state.warmup_rows is None:
-            self._outside += np.count_nonzero(info.outside | seen.beyond)
-            self._flagged += 0 if info.flagged is None else np.count_nonzero(info.flagged)
+            self._outside += int(np.count_nonzero(info.outside | seen.beyond))
+            self._flagged += 0 if info.flagged is None else int(np.count_nonzero(info.flagged))
         if info.scores is not None:
             self._scores.append(np.asarray(info.scores))
         if self._range is not None:

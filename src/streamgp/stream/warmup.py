@@ -86,8 +86,8 @@ def rebuild(settings: StreamSettings, state: StreamState, progress: Progress) ->
     rebuilt, info = replace(rebuilt, model=model, model_state=prior), None
     if state.rows > h and (not ends or spec.warmup_posterior == "condition"):
         n, stamps = state.rows - h, times if settings.timed else None
-        later, added = (inputs[h:], None) if h else (None, extra)
         taken, moved, known = rebuilt.inputs.bounded(inputs[:n])
+        taken, (later, added) = known.clip(taken)[0], (known.clip(inputs[h:])[0], None) if h else (None, extra)
         engine = BatchEngine(settings, rebuilt)
         info = engine.update(taken, y[h:], stamps, later=later, extra=added, moved=moved)
         rebuilt = replace(rebuilt, inputs=known, model_state=engine.flush())
