@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +68,7 @@ class FleetSettings:
         elif self.directory is not None:
             raise ValueError("directory: expected max_active beside it, got none; leave it out, or say how many keys")
 
-    @cached_property
+    @property
     def codes(self) -> MissingCodes:
         """What stands for a missing input or target."""
         return MissingCodes.of(self.missing_values)

@@ -5,7 +5,6 @@ import re
 import unicodedata
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
-from functools import cached_property
 from types import UnionType
 from typing import Any, Self
 
@@ -149,7 +148,7 @@ class StreamConfig:
         """Names of the model's inputs."""
         return input_names(self.features, self.categories, self.calendar)
 
-    @cached_property
+    @property
     def codes(self) -> MissingCodes:
         """What stands for a missing input or target."""
         return MissingCodes.of(self.missing_values)
