@@ -26,7 +26,7 @@ from streamgp.session import new_alarms
 from streamgp.stream.late_labels import LateLabels
 from streamgp.stream.learner import StreamLearner
 from streamgp.table.clock import Pace
-from streamgp.table.codes import NO_CODES, MissingCodes
+from streamgp.table.codes import MissingCodes
 from streamgp.table.containers import unmasked
 
 SHORT_WARMUP = 50  # below it a fifth of a short data set teaches too little
@@ -53,10 +53,6 @@ class StreamEstimator(LateTargets, BaseEstimator):
     _pace = Pace()
 
     # What has been learnt
-
-    @property
-    def _missing_codes(self) -> MissingCodes:
-        return NO_CODES if self.missing_values is None else MissingCodes.of(self.missing_values)
 
     @property
     def _access(self) -> Access:
@@ -211,7 +207,7 @@ class StreamEstimator(LateTargets, BaseEstimator):
 
     def _prepare(self, X: Any, y: Any, times: Any, reset: bool) -> Rows:
         """Return rows with targets as the learner takes them; with `reset`, of a stream that begins."""
-        return self._check_learn(X, self._missing_codes.blank(unmasked(y)), times, reset)
+        return self._check_learn(X, MissingCodes.of(self.missing_values).blank(unmasked(y)), times, reset)
 
     def _names(self) -> list[str]:
         """Return names of the targets; of labels and grades, of each of these."""

@@ -18,6 +18,7 @@ from streamgp.estimators.validation import Rows, check_inputs, check_one
 from streamgp.metrics.shares import probabilities
 from streamgp.models.spec import Spec
 from streamgp.stream.tasks import mean_and_variance
+from streamgp.table.codes import MissingCodes
 from streamgp.table.containers import unmasked
 from streamgp.table.given import check_numbers, to_floats
 
@@ -234,7 +235,7 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
     def _prepare(self, X: Any, y: Any, times: Any, reset: bool, exposure: Any = None) -> Rows:
         """Return rows whose targets are counts; the log of the exposure, if there is one, is their last input."""
         skip = self.missing == "skip"
-        y = self._missing_codes.blank(unmasked(y))
+        y = MissingCodes.of(self.missing_values).blank(unmasked(y))
         check_numbers("y", y)
         y = np.array(column_or_1d(y, warn=True), dtype=np.float64)
         _refuse(y, _is_no_count(y), "y: expected whole numbers from 0", skip)

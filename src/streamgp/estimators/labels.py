@@ -17,6 +17,7 @@ from streamgp.evaluation.scored_rows import ScoredRows
 from streamgp.evaluation.shown import Given
 from streamgp.numerics.precision import float64
 from streamgp.stream.tasks import indicators
+from streamgp.table.codes import MissingCodes
 from streamgp.table.containers import is_missing, unmasked
 from streamgp.table.given import shown
 
@@ -92,7 +93,7 @@ class LabelEstimator(StreamEstimator):
 
     def _as_labels(self, y: Any) -> np.ndarray:
         """Return `as_labels`, of which codes for missing values are missing."""
-        return as_labels(self._missing_codes.blank(unmasked(y)), self.missing != "raise")
+        return as_labels(MissingCodes.of(self.missing_values).blank(unmasked(y)), self.missing != "raise")
 
     @alone
     def predict_proba(self, X: Any, times: Any = None) -> np.ndarray:

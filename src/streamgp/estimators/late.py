@@ -113,7 +113,7 @@ class LateTargets:
     _single: bool
     _access: Any
     missing: str
-    _missing_codes: MissingCodes
+    missing_values: Any
     skipped_rows_: int
     _check_fitted: Any
     _start: Any
@@ -196,7 +196,7 @@ class LateTargets:
 
     def _target(self, y: Any) -> np.ndarray:
         """Return the target of one row (E,) as the learner takes it."""
-        y = self._missing_codes.blank(y)
+        y = MissingCodes.of(self.missing_values).blank(y)
         return check_target(y, () if self._single else (self._learner.num_outputs,), self.missing)
 
     def _token(self, row: int, predictive: Any) -> Later:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from streamgp.estimators.times import as_times
+from streamgp.table.codes import MissingCodes
 from streamgp.table.containers import unmasked
 from streamgp.table.given import to_float
 
@@ -22,7 +23,7 @@ def in_order(estimator: Any, x: Any, time: Any = None, *, comes: bool = False) -
         If a dictionary lacks a feature or has another one, if the features have no names, or a value is no number
         where there must be one.
     """
-    values = estimator._missing_codes.blank(
+    values = MissingCodes.of(estimator.missing_values).blank(
         list(_named(estimator, x).values()) if isinstance(x, Mapping) else unmasked(x)
     )
     columns, learner = estimator._columns, estimator._learner

@@ -18,6 +18,7 @@ from streamgp.models.target_options import NONE
 from streamgp.stream.learner import StreamLearner
 from streamgp.table import cells
 from streamgp.table.clock import Pace
+from streamgp.table.codes import MissingCodes
 from streamgp.table.containers import check_unit, unmasked
 from streamgp.table.given import check_numbers, to_float, to_floats
 from streamgp.table.summer_time import advise_on_order
@@ -98,7 +99,7 @@ def check_rows(estimator: Any, X: Any, y: Any, times: Any, *, learner: StreamLea
     """
     check_missing(estimator.missing)
     X, times = split_times(unmasked(X), unmasked(times))
-    X, y = estimator._missing_codes.blank(X), unmasked(y)
+    X, y = MissingCodes.of(estimator.missing_values).blank(X), unmasked(y)
     _check_timed(times, learner)
     if learner is None:
         columns = Columns.of_first(X, times, () if estimator.calendar is None else CALENDAR.check(estimator.calendar))
@@ -163,7 +164,7 @@ def check_within(spec: Spec, rows: Rows) -> None:
 def check_inputs(estimator: Any, X: Any, times: Any, learner: StreamLearner) -> tuple[np.ndarray, np.ndarray | None]:
     """Check inputs, and the times of a timed stream, to predict for."""
     X, times = split_times(unmasked(X), unmasked(times))
-    X = estimator._missing_codes.blank(X)
+    X = MissingCodes.of(estimator.missing_values).blank(X)
     _check_timed(times, learner)
     columns: Columns = estimator._columns
     X = columns.numbers(X, learner.levels if learner.is_warmed_up else columns.counts)[0]

@@ -98,7 +98,7 @@ def seeming_codes(learner: StreamLearner, features: Sequence[str], targets: Sequ
     """Say which columns seem to have had a code for missing values in the warm-up, and how to name it."""
     named = [*features, *(f"input {column}" for column in range(len(features), learner.num_inputs)), *targets]
     rows = f"the {learner.warmup:,} rows of the warm-up"
-    return say_suspects(learner.suspects, named, rows, "missing_values={}" if python else "--missing-values {}")
+    return say_suspects(learner.state.suspects, named, rows, "missing_values={}" if python else "--missing-values {}")
 
 
 def describe_unusual(

@@ -81,7 +81,7 @@ class KeyedRows:
         """Say which columns seem to have codes for missing values in the first rows."""
         names = [*(each.name for each in schema.features if each.kind == "numeric"), *schema.targets]
         numbers = [to_numbers(columns[name], schema.decimals.get(name)) for name in names]
-        found = [(int(column), value, int(n)) for column, value, n in find_suspects(np.stack(numbers, axis=1))]
+        found = find_suspects(np.stack(numbers, axis=1))
         return say_suspects(found, names, f"the first {self._head.size:,} rows", "--missing-values {}")
 
     def _read(self, count: int) -> Block:

@@ -14,7 +14,7 @@ from streamgp.likelihoods import AnyPredictive
 from streamgp.models.base import FittedExpert
 from streamgp.models.spec import Spec
 from streamgp.numerics.checkpoint.encoding import decode, encode
-from streamgp.numerics.precision import in_float64
+from streamgp.numerics.precision import float64, in_float64
 from streamgp.stream.categories import Categories
 from streamgp.stream.driver import Driver, max_batch
 from streamgp.stream.learn_step import due_after, first_state, learn_leading, predict_next
@@ -231,11 +231,6 @@ class StreamLearner:
         return self.state.error_correlation
 
     @property
-    def suspects(self) -> list[tuple[int, float, int]]:
-        """Columns of the warm-up's rows, targets after inputs, with a value that seems to stand for a missing one."""
-        return [(int(column), float(value), int(count)) for column, value, count in self._state.suspects]
-
-    @property
     def constant_targets(self) -> list[float | None]:
         """For each target, its value where it had a single one in the rows that set its scale, else None."""
         single = self.settings.task.constant(self._state.targets)
@@ -337,18 +332,15 @@ class StreamLearner:
         """Return what takes a row after the warm-up by itself; None where it is learnt as rows of a batch are."""
         if not self._learns_singly:
             return None
-        if self._latest is None:
-            self._latest = self._loaded()
-        return self._latest if self._latest.takes(X) else None
-
-    @in_float64
-    def _loaded(self) -> Driver:
         state = self._state
-        if self._row_engine is None:
-            trim = TRIM if self.spec.robust else 0.0
-            self._row_engine = state.model.single_row(state.inputs.scaling, state.targets, trim)
-        self._row_engine.load(state.model, state.model_state, state.rows)
-        return Driver(self.settings, state, self._row_engine)
+        if self._latest is None:
+            with float64():
+                if self._row_engine is None:
+                    trim = TRIM if self.spec.robust else 0.0
+                    self._row_engine = state.model.single_row(state.inputs.scaling, state.targets, trim)
+                self._row_engine.load(state.model, state.model_state, state.rows)
+                self._latest = Driver(self.settings, state, self._row_engine)
+        return self._latest if self._latest.takes(X) else None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle by the tree: left to themselves, JAX's arrays would come out in float32."""

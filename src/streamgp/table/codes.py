@@ -48,9 +48,11 @@ class MissingCodes:
         ValueError
             If one is neither.
         """
+        if given is None:
+            return NO_CODES
         several = [given] if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray) else list(given)
         numbers, words = [], []
-        for code in several if given is not None else ():
+        for code in several:
             if isinstance(code, str) and code.strip():
                 words.append(code.strip())
             elif isinstance(code, int | float | np.number) and not isinstance(code, bool):
@@ -188,15 +190,13 @@ def _is_usual(value: float) -> bool:
     return value in _ENDS or abs(value) >= _HUGE or _NINES.fullmatch(f"{value:.15g}") is not None
 
 
-def say_suspects(
-    suspects: Sequence[tuple[int, float, int]], names: Sequence[str], rows: str, option: str
-) -> list[str]:
+def say_suspects(suspects: Float[np.ndarray, "k 3"], names: Sequence[str], rows: str, option: str) -> list[str]:
     """Say which columns seem to have a code for missing values, and what to do, in sentences without a full stop.
 
     `rows` says of what rows, and `option` how codes are given, with ``{}`` for the value.
     """
     return [
-        f"{names[column]!r} is exactly {value:.15g} in {count:,} of {rows}, far from all its other values: if that "
-        f"means missing, pass {option.format(f'{value:.15g}')}"
+        f"{names[int(column)]!r} is exactly {value:.15g} in {int(count):,} of {rows}, far from all its other values: "
+        f"if that means missing, pass {option.format(f'{value:.15g}')}"
         for column, value, count in suspects
     ]
