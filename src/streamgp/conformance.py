@@ -8,15 +8,16 @@ import tempfile
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float
 
 from streamgp.core import Info, OnlineModel, Predictive, StreamModel
 from streamgp.likelihoods import LatentPredictive
+from streamgp.numerics import keys, tree
 from streamgp.numerics.checkpoint import load, save
 from streamgp.numerics.checkpoint.encoding import encode
+from streamgp.numerics.keys import Key
 
 MIN_ROWS = 6
 
@@ -31,7 +32,7 @@ class Subject:
     X: Float[Array, "n d"]
     y: Float[Array, "n e"]
     times: Float[Array, " n"] | None
-    key: Key[Array, ""]
+    key: Key
     rtol: float
     other: Float[Array, "n e"]
 
@@ -63,7 +64,7 @@ def check_online_model(
     y: Any,
     times: Any = None,
     *,
-    key: Key[Array, ""] | None = None,
+    key: Key | None = None,
     rtol: float = 1e-9,
     other: Any = None,
 ) -> None:
@@ -105,7 +106,7 @@ def check_online_model(
             f"check_online_model: expected {model.num_inputs} columns in X and {model.num_outputs} in y, as the "
             f"model says, got {X.shape[1]} and {y.shape[1]}"
         )
-    key = jax.random.key(0) if key is None else key
+    key = keys.key(0) if key is None else key
     other = y + 1e3 * (1.0 + jnp.abs(y)) if other is None else jnp.asarray(other)
     subject = Subject(model, X, y, None if times is None else jnp.asarray(times), key, rtol, other)
     for check in CHECKS:
@@ -218,7 +219,7 @@ def one_by_one_is_all_at_once(s: Subject) -> None:
     for i in range(len(s.X)):
         single, one = s.learn(single, slice(i, i + 1))
         predictions.append(one.predictive)
-    joined = jax.tree.map(lambda *a: np.concatenate(a), *predictions)
+    joined = tree.map(lambda *a: np.concatenate(a), *predictions)
     message = "update: rows one at a time and all at once give different "
     _expect_close(joined, info.predictive, s.rtol, message + "predictions")
     every = slice(0, len(s.X))
@@ -303,7 +304,7 @@ CHECKS = (
 
 
 def _rows(predictive: ModelPredictive, rows: Any) -> ModelPredictive:
-    return jax.tree.map(lambda a: a[rows], predictive)
+    return tree.map(lambda a: a[rows], predictive)
 
 
 def _quantities(p: ModelPredictive) -> dict[str, np.ndarray]:
@@ -339,4 +340,4 @@ def _same(a: tuple[Any, dict[str, np.ndarray]], b: tuple[Any, dict[str, np.ndarr
 
 
 def _signature(state: Any) -> list[tuple[tuple[int, ...], str]]:
-    return [(np.shape(leaf), str(jnp.result_type(leaf))) for leaf in jax.tree.leaves(state)]
+    return [(np.shape(leaf), str(jnp.result_type(leaf))) for leaf in tree.leaves(state)]

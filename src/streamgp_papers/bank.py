@@ -19,6 +19,7 @@ from streamgp.models.expert import Expert
 from streamgp.models.fitting.gaussian_evidence import Fit, fit_basis
 from streamgp.models.fitting.hyperparameter_samples import laplace_samples
 from streamgp.models.gaussian.model import ensemble
+from streamgp.numerics import keys
 from streamgp.numerics.batching import split_batches
 from streamgp.numerics.standardise import Standardiser
 from streamgp.numerics.threads import one_blas_thread
@@ -118,7 +119,7 @@ def fit_family(
     starts = []
     with one_blas_thread():
         for number, start in enumerate(family.starts):
-            key = jax.random.fold_in(jax.random.key(seed), number)
+            key = keys.fold_in(keys.key(seed), number)
             basis, trainable = _basis(family, X, start, key)
             starts.append((likelihood.fit(basis, rows, targets, start, trainable), basis, trainable, key))
         if family.best:
@@ -126,7 +127,7 @@ def fit_family(
         found = [[fit] for fit, *_ in starts]
         if family.samples > 1:
             for fits, (fit, basis, trainable, key) in zip(found, starts, strict=True):
-                draws = jax.random.fold_in(key, 1)
+                draws = keys.fold_in(key, 1)
                 fits += likelihood.draws(fit, basis, trainable, rows, targets, family.samples - 1, draws)
         return found
 
@@ -153,7 +154,7 @@ def stream(experts: Sequence[Expert], X: np.ndarray, y: np.ndarray) -> Iterator[
     Yield each expert's prediction of every row before its target.
     """
     model = ensemble(experts, BMA())
-    state = model.init(jax.random.key(0))
+    state = model.init(keys.key(0))
     for rows, size in split_batches(len(X)):
         n = rows.stop - rows.start
         padding = ((0, size - n), (0, 0))

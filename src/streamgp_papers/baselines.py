@@ -7,6 +7,7 @@ import numpy as np
 from streamgp.core import Predictive
 from streamgp.likelihoods import AnyPredictive
 from streamgp.models.presets import IE_GP_DICTIONARY
+from streamgp.numerics import keys, tree
 from streamgp.numerics.batching import concatenate, split_batches
 from streamgp.research.multikernel import (
     AdaRaker,
@@ -27,14 +28,14 @@ def adaraker(
 
     It has the dictionary of the experts, and as many random features of each kernel.
     """
-    bank = draw_features(squared_exponentials(IE_GP_DICTIONARY), X.shape[1], num_features, jax.random.key(seed))
+    bank = draw_features(squared_exponentials(IE_GP_DICTIONARY), X.shape[1], num_features, keys.key(seed))
     model = MultiKernel(AdaRaker(bank, loss, radius=RADIUS), ("",) * len(IE_GP_DICTIONARY), X.shape[1])
-    state, predicted = model.init(jax.random.key(seed)), []
+    state, predicted = model.init(keys.key(seed)), []
     for rows, size in split_batches(len(X)):
         n = rows.stop - rows.start
         filled, targets = (jnp.asarray(np.pad(a[rows], ((0, size - n), (0, 0)))) for a in (X, y))
         state, info = model.update(state, filled, targets, jnp.asarray(np.arange(size) < n))
-        predicted.append(jax.tree.map(lambda a, n=n: np.asarray(a)[:n], info.predictive))
+        predicted.append(tree.map(lambda a, n=n: np.asarray(a)[:n], info.predictive))
     return concatenate(predicted)
 
 
@@ -45,7 +46,7 @@ def ssgp(X: np.ndarray, y: np.ndarray, seed: int, *, warmup: int, num_inducing: 
     first `batch_size` rows.
     """
     blank_model = empty_model(num_inducing, X.shape[1], 1)
-    key = jax.random.key(seed)
+    key = keys.key(seed)
     loc, var = np.zeros(len(X)), np.ones(len(X))
     model: LocalModel | None = None
 
@@ -55,7 +56,7 @@ def ssgp(X: np.ndarray, y: np.ndarray, seed: int, *, warmup: int, num_inducing: 
 
     for first in (*range(0, warmup, batch_size), *range(warmup, len(X), batch_size)):
         rows = slice(first, min(first + batch_size, warmup if first < warmup else len(X)))
-        now = jax.random.fold_in(key, first)
+        now = keys.fold_in(key, first)
         if first == warmup:
             model = BatchOptimiser(EXACT_STEPS).begin(now, batch(slice(0, warmup)), blank_model, 0) or model
         if model is not None:

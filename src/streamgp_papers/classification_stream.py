@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float
 from scipy.special import logsumexp
 
 from streamgp.app.outputs import RunError
@@ -25,7 +25,9 @@ from streamgp.models.fitting.hyperparameter_samples import PERTURBATION, covaria
 from streamgp.models.fitting.hyperparameters import PRIOR_BOUNDS, constrain, limits, unconstrain
 from streamgp.models.fitting.laplace_evidence import LaplaceFit, fit_likelihood, laplace_log_evidence
 from streamgp.models.generalised.model import GeneralisedExpert, generalised_ensemble
+from streamgp.numerics import keys, tree
 from streamgp.numerics.batching import split_batches
+from streamgp.numerics.keys import Key
 from streamgp.numerics.precision import float64
 from streamgp.numerics.standardise import Standardiser
 from streamgp.weights import BMA
@@ -88,12 +90,12 @@ def _draws(
     X: Float[Array, "n d"],
     y: Float[Array, " n"],
     count: int,
-    key: Key[Array, ""],
+    key: Key,
 ) -> list[LaplaceFit]:
     """Draw as `laplace_samples` does, with Laplace's evidence, whose Hessian is by finite differences."""
     optimum, unravel = ravel_pytree(_hyperparameters(fit.basis, fit.prior_var, trainable))
     bounds = {"basis": limits(basis, trainable), "log_prior_var": np.asarray(PRIOR_BOUNDS)}
-    low, high = np.concatenate([b.reshape(-1, 2) for b in jax.tree.leaves(bounds)]).T
+    low, high = np.concatenate([b.reshape(-1, 2) for b in tree.leaves(bounds)]).T
     root = np.sqrt(PERTURBATION) * np.eye(optimum.size)
     if optimum.size <= MAX_DIRECTIONS:
         steps = _STEP * np.eye(optimum.size)
@@ -103,7 +105,7 @@ def _draws(
         root = covariance_root((hessian + hessian.T) / 2.0)
     samples = []
     for i in range(count):
-        drawn = np.asarray(jax.random.normal(jax.random.fold_in(key, i), optimum.shape, optimum.dtype))
+        drawn = np.asarray(jax.random.normal(keys.fold_in(key, i), optimum.shape, optimum.dtype))
         hyper = unravel(jnp.asarray(np.clip(optimum + root @ drawn, low, high)))
         moved = constrain(basis, trainable, hyper["basis"]).precomputed()
         samples.append(
@@ -123,7 +125,7 @@ def stream_classes(
     Yield each expert's log probability of every label before the expert learns it.
     """
     model = generalised_ensemble(experts, BMA())
-    state = model.init(jax.random.key(0))
+    state = model.init(keys.key(0))
     for rows, size in split_batches(len(X)):
         n = rows.stop - rows.start
         mask = jnp.asarray(np.arange(size) < n)

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 from scipy.linalg import orthogonal_procrustes
 from sklearn.decomposition import PCA, IncrementalPCA, KernelPCA
@@ -21,6 +20,7 @@ from streamgp.latent import (
     fit_coordinates,
     principal_coordinates,
 )
+from streamgp.numerics import keys
 from streamgp.numerics.batching import concatenate
 from streamgp.numerics.precision import in_float64
 from streamgp_papers.data_files import load
@@ -183,7 +183,7 @@ def embed_by_batch_gplvm(some: Images) -> np.ndarray:
     Y /= np.sqrt(np.mean(np.square(Y)))
 
     def fit(lengthscale: float, rows: np.ndarray) -> Any:
-        key = jax.random.key(some.seed)
+        key = keys.key(some.seed)
         return fit_coordinates(lengthscale, rows, principal_coordinates(rows, 2), static(), key)
 
     few = Y[: some.warmup]

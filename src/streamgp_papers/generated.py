@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-import jax
 import numpy as np
 
 from streamgp.bases import HilbertSpace
+from streamgp.numerics import keys
 from streamgp.numerics.precision import float64
 
 Stream = tuple[np.ndarray, np.ndarray]
@@ -24,7 +24,7 @@ def constructed(rows: int) -> Stream:
     rng = np.random.default_rng(0)
     X = rng.uniform(-1.0, 1.0, (rows, 2))
     with float64():
-        basis = HilbertSpace.from_data(X, num_features=20, start=0.25, key=jax.random.key(0))
+        basis = HilbertSpace.from_data(X, num_features=20, start=0.25, key=keys.key(0))
         features = np.asarray(basis(X))
     steps = np.sqrt(1e-3) * rng.normal(size=features.shape)
     steps[:STATIC_ROWS] = 0.0

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import brentq
 
 from streamgp.app.outputs import RunError
+from streamgp.numerics import keys
 from streamgp.numerics.precision import float64
 from streamgp.research.annex import SFG_MKL_DICTIONARY
 from streamgp.research.multikernel import (
@@ -47,7 +47,7 @@ def run_growth(data: str, seed: int, *, directory: Path | None, rows: int | None
     largest = 0.0
     with float64():
         dictionary = squared_exponentials(SFG_MKL_DICTIONARY)
-        bank = draw_features(dictionary, INPUTS, FEATURES, jax.random.key(seed))
+        bank = draw_features(dictionary, INPUTS, FEATURES, keys.key(seed))
         graph = FeedbackGraph.of(dictionary, INPUTS, NEIGHBOURS)
         for length in lengths:
             X, y = generate(length, seed, plane=data == PLANE)

@@ -6,7 +6,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingRegressor
@@ -14,6 +13,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from streamgp.core import Predictive
 from streamgp.estimators import StreamingGPRegressor
 from streamgp.models.presets import PRESETS
+from streamgp.numerics import keys
 from streamgp.numerics.precision import in_float64
 from streamgp.research.sparse import (
     Batch,
@@ -97,7 +97,7 @@ def make_model(method: str, inputs: int, **changes: Any) -> LocalGPs:
 def learn(one: LocalGPs, rows: Split, seed: int) -> tuple[Any, dict[str, float]]:
     """Learn all rows to learn; return the state, and the number of local models, the seconds and the speed."""
     began = perf_counter()
-    state, _ = one.update(one.init(jax.random.key(seed)), rows.X, rows.y)
+    state, _ = one.update(one.init(keys.key(seed)), rows.X, rows.y)
     seconds = perf_counter() - began
     return state, {"models": int(state.models.count), "seconds": seconds, "rows_per_second": len(rows.X) / seconds}
 

@@ -14,6 +14,7 @@ from streamgp.bases import Fourier
 from streamgp.filters.dynamics import static
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import ensemble
+from streamgp.numerics import keys
 from streamgp.numerics.precision import float64
 from streamgp.research.annex import SFG_MKL_DICTIONARY
 from streamgp.research.multikernel import (
@@ -58,7 +59,7 @@ def run_many_kernels(data: str, seed: int, *, directory: Path | None, rows: int 
     scaled, target = X / np.linalg.norm(X, axis=1).max(), (y - y.min()) / float(np.ptp(y))
     dictionary = squared_exponentials(SFG_MKL_DICTIONARY)
     with float64():
-        bank = draw_features(dictionary, X.shape[1], FEATURES, jax.random.key(seed))
+        bank = draw_features(dictionary, X.shape[1], FEATURES, keys.key(seed))
         graph = FeedbackGraph.of(dictionary, X.shape[1], NEIGHBOURS)
         models = {
             name: _learn(learner, scaled, target, seed)
@@ -112,7 +113,7 @@ def make_learners(bank: FeatureBank, graph: FeedbackGraph, rows: int) -> dict[st
 def predict_stream(learner: Any, X: np.ndarray, y: np.ndarray, seed: int) -> tuple[np.ndarray, float]:
     """Predict and learn every row; return the predictions, and the seconds without compilation."""
     model = MultiKernel(learner, ("",) * len(SFG_MKL_DICTIONARY), X.shape[1])
-    fresh = state = model.init(jax.random.key(seed))
+    fresh = state = model.init(keys.key(seed))
     size = min(BATCH_ROWS, len(y))
     padding = -len(y) % size
     X, y = np.pad(X, ((0, padding), (0, 0))), np.pad(y, (0, padding))[:, None]
@@ -163,14 +164,14 @@ def _score_causal(data: str, directory: Path | None, rows: int | None) -> dict[s
 
 def _score_bayesian(X: np.ndarray, y: np.ndarray, seed: int) -> dict[str, float]:
     """Score an ensemble of Gaussian processes on five of the kernels, none fitted, on the table's scaling."""
-    features = draw_features(squared_exponentials(BAYESIAN_SCALES), X.shape[1], FEATURES, jax.random.key(seed))
+    features = draw_features(squared_exponentials(BAYESIAN_SCALES), X.shape[1], FEATURES, keys.key(seed))
     experts = [
         Expert(Fourier(frequencies, jnp.ones(X.shape[1])), jnp.asarray(1.0), jnp.asarray(noise), static())
         for frequencies in features.frequencies
         for noise in BAYESIAN_NOISE
     ]
     model = ensemble(experts, BMA())
-    state, predicted, began = model.init(jax.random.key(0)), [], perf_counter()
+    state, predicted, began = model.init(keys.key(0)), [], perf_counter()
     for i in range(0, len(y), BATCH_ROWS):
         state, info = model.update(
             state, jnp.asarray(X[i : i + BATCH_ROWS]), jnp.asarray(y[i : i + BATCH_ROWS, None])

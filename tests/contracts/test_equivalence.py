@@ -19,6 +19,7 @@ from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import Ensemble, ensemble
 from streamgp.models.gaussian.state import EnsembleState
 from streamgp.numerics.checkpoint import load, save
+from streamgp.numerics.module import Module
 from streamgp.weights import BMA, WeightRule, fixed_share, markov, share
 
 pytestmark = pytest.mark.slow
@@ -39,7 +40,7 @@ ORACLES: dict[str, dict[str, Any]] = {
 }
 
 
-class OneOf(eqx.Module):
+class OneOf(Module):
     """All the rules at once, the ensemble weighed by the one at `which`: one compilation serves them all."""
 
     rules: tuple[WeightRule, ...]

@@ -8,7 +8,6 @@ Gaussian process with TV-GP-UCB's temporal kernel, so this is a mixture over tha
 from dataclasses import replace
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
@@ -22,6 +21,7 @@ from streamgp.bases.base import Basis
 from streamgp.filters.dynamics import parse
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import Ensemble, ensemble
+from streamgp.numerics import keys
 from streamgp.numerics.batching import split_batches
 from streamgp.numerics.checkpoint.field_types import check_state, check_value
 from streamgp.numerics.precision import in_float64
@@ -55,7 +55,7 @@ class EnsembleSurrogate:
     def __init__(self, groups: Int[np.ndarray, " d"], seed: int, *, robust: bool = False) -> None:
         self._groups, self._robust, width = groups, robust, len(groups)
         self._model = _make_model(width, int(groups.max()) + 1, seed)
-        self._key = jax.random.key(seed)
+        self._key = keys.key(seed)
         self._state: Any = self._model.init(self._key)
         nothing = {"U": np.zeros((0, width)), "y": np.zeros(0), "times": np.zeros(0)}
         self._first_rows: dict[str, np.ndarray] | None = nothing  # None once the scale is taken as known
@@ -209,9 +209,9 @@ def _make_model(width: int, parameters: int, seed: int) -> Ensemble:
         start = lengthscale * float(np.sqrt(parameters))
         basis: Basis
         if width == 1:
-            basis = HilbertSpace.from_data(corners, num_features=_TERMS, start=start, key=jax.random.key(seed))
+            basis = HilbertSpace.from_data(corners, num_features=_TERMS, start=start, key=keys.key(seed))
         else:
-            key = jax.random.fold_in(jax.random.key(seed), number)
+            key = keys.fold_in(keys.key(seed), number)
             basis = Fourier.from_data(corners, num_features=2 * _FREQUENCIES, start=start, key=key)
         for dynamics in DYNAMICS:
             for noise_var in NOISE_VARS:

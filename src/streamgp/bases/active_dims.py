@@ -2,12 +2,12 @@
 
 from typing import Any
 
-import equinox as eqx
 from jaxtyping import Bool, Float
 
 from streamgp.bases.base import Basis
 from streamgp.core import AnyArray
 from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.module import static_field
 
 
 @register
@@ -25,8 +25,8 @@ class ActiveDims(Basis):
     """
 
     basis: Basis
-    inputs: int = eqx.field(static=True)
-    first: int = eqx.field(static=True, default=0)
+    inputs: int = static_field()
+    first: int = static_field(default=0)
 
     @property
     def num_features(self) -> int:

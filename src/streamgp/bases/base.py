@@ -3,15 +3,15 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-import equinox as eqx
-import jax
 import numpy as np
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Bool, Float
 
 from streamgp.core import AnyArray, namespace
+from streamgp.numerics.keys import Key
+from streamgp.numerics.module import Module
 
 
-class Basis(eqx.Module):
+class Basis(Module):
     """phi: R^D -> R^F. A concrete basis stores its hyperparameters in natural units.
 
     Class attributes
@@ -70,7 +70,7 @@ class Basis(eqx.Module):
         return slice(None)
 
     @classmethod
-    def from_data(cls, X: Any, *, num_features: int, start: float, key: Key[Array, ""], y: Any = None) -> "Basis":
+    def from_data(cls, X: Any, *, num_features: int, start: float, key: Key, y: Any = None) -> "Basis":
         """Build the basis for standardised warm-up rows `X`.
 
         Parameters
@@ -87,11 +87,6 @@ class Basis(eqx.Module):
             Standardised warm-up targets, shape (n, E), for the few bases that look at them.
         """
         raise NotImplementedError
-
-
-def numpy_generator(key: Key[Array, ""]) -> np.random.Generator:
-    """Return a NumPy generator seeded by a JAX key, for draws that are made once, when a basis is built."""
-    return np.random.default_rng(np.asarray(jax.random.key_data(key)))
 
 
 def input_ranges(X: Any) -> np.ndarray:

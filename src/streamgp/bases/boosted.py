@@ -2,15 +2,17 @@
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Float, Int
 
-from streamgp.bases.base import Basis, numpy_generator
+from streamgp.bases.base import Basis
 from streamgp.bases.trees import leaf_bits, splits_of
 from streamgp.core import AnyArray, namespace
+from streamgp.numerics import keys
 from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.keys import Key
+from streamgp.numerics.module import static_field
 from streamgp.numerics.threads import one_openmp_thread
 
 if TYPE_CHECKING:
@@ -66,7 +68,7 @@ class Boosted(Basis):
     remaining: Int[AnyArray, "*stack e t s"]
     value: Float[AnyArray, "*stack e t l"]
     offset: Float[AnyArray, "*stack e"]
-    inputs: int = eqx.field(static=True)
+    inputs: int = static_field()
 
     @property
     def num_features(self) -> int:
@@ -91,12 +93,12 @@ class Boosted(Basis):
         """Return the rows that are `held_out`."""
         return held_out(n)
 
-    def anew(self, X: Any, y: Any, key: Key[Array, ""]) -> "Boosted":
+    def anew(self, X: Any, y: Any, key: Key) -> "Boosted":
         """Return as many trees fitted to other rows."""
         return self.from_data(X, num_features=self.value.shape[-2], start=1.0, key=key, y=y)
 
     @classmethod
-    def from_data(cls, X: Any, *, num_features: int, start: float, key: Key[Array, ""], y: Any = None) -> "Boosted":
+    def from_data(cls, X: Any, *, num_features: int, start: float, key: Key, y: Any = None) -> "Boosted":
         """Fit trees to all rows that are not `held_out`.
 
         `num_features` is their number, and `start` multiplies their learning rate.
@@ -112,7 +114,7 @@ class Boosted(Basis):
         from sklearn.ensemble import HistGradientBoostingRegressor
 
         kept = np.setdiff1d(np.arange(len(X)), held_out(len(X)))
-        seed = int(numpy_generator(key).integers(2**32, dtype=np.uint32))
+        seed = int(keys.generator(key).integers(2**32, dtype=np.uint32))
         boosters = []
         for target in np.asarray(y)[kept].T:
             booster = HistGradientBoostingRegressor(

@@ -4,20 +4,21 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float
 
-from streamgp.bases.base import numpy_generator
 from streamgp.core import AnyArray, namespace
+from streamgp.numerics import keys
+from streamgp.numerics.keys import Key
 from streamgp.numerics.threads import one_openmp_thread
 
 
-def k_means(X: Any, num_centres: int, key: Key[Array, ""]) -> Float[Array, "f d"]:
+def k_means(X: Any, num_centres: int, key: Key) -> Float[Array, "f d"]:
     """Find `num_centres` centres of the rows `X`, or one for each distinct row if those are fewer."""
     # The import is slow, and only the warm-up of few bases needs it.
     from sklearn.cluster import KMeans
 
     clusters = min(num_centres, len(np.unique(X, axis=0)))
-    seed = int(numpy_generator(key).integers(2**32, dtype=np.uint32))
+    seed = int(keys.generator(key).integers(2**32, dtype=np.uint32))
     with one_openmp_thread():
         return jnp.asarray(KMeans(clusters, random_state=seed).fit(X).cluster_centers_)
 

@@ -5,16 +5,17 @@ from functools import reduce
 from operator import or_
 from typing import Any, ClassVar, Literal
 
-import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Bool, Float
 
 from streamgp.bases.base import Basis
 from streamgp.bases.explicit import Linear
 from streamgp.bases.fourier import Fourier
 from streamgp.bases.nystrom import Nystrom
 from streamgp.core import AnyArray, namespace
+from streamgp.numerics import keys
 from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.keys import Key
 
 
 @register
@@ -70,14 +71,12 @@ class Concatenation(Basis):
         return cls(tuple(parts), jnp.sqrt(jnp.asarray(prior_vars) / len(parts)))
 
     @classmethod
-    def from_data(
-        cls, X: Any, *, num_features: int, start: float, key: Key[Array, ""], y: Any = None
-    ) -> "Concatenation":
+    def from_data(cls, X: Any, *, num_features: int, start: float, key: Key, y: Any = None) -> "Concatenation":
         """Build linear, Fourier and Nystrom parts in equal shares; the last two with half of `num_features` each."""
         settings: dict[str, Any] = {"num_features": max(1, num_features // 2), "start": start, "y": y}
-        keys = jax.random.split(key, 3)
+        parts_of_key = keys.split(key, 3)
         bases = (Linear, Fourier, Nystrom)
-        parts = [basis.from_data(X, key=k, **settings) for basis, k in zip(bases, keys, strict=True)]
+        parts = [basis.from_data(X, key=k, **settings) for basis, k in zip(bases, parts_of_key, strict=True)]
         return cls.of(parts, [1.0] * len(parts))
 
 

@@ -7,11 +7,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float
 
 from streamgp.bases.base import Basis
 from streamgp.core import AnyArray, namespace
 from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.keys import Key
+from streamgp.numerics.module import static_field
 
 
 @register
@@ -21,7 +23,7 @@ class Linear(Basis):
     It is its kernel 1 + x'x', exactly.
     """
 
-    inputs: int = eqx.field(static=True)
+    inputs: int = static_field()
 
     @property
     def num_features(self) -> int:
@@ -39,7 +41,7 @@ class Linear(Basis):
         return xp.concatenate([xp.ones_like(X[:, :1]), X], axis=1)
 
     @classmethod
-    def from_data(cls, X: Any, *, num_features: int, start: float, key: Key[Array, ""], y: Any = None) -> "Linear":
+    def from_data(cls, X: Any, *, num_features: int, start: float, key: Key, y: Any = None) -> "Linear":
         """Build it from the number of inputs alone; `num_features` and `start` play no part."""
         return cls(X.shape[1])
 
@@ -64,10 +66,10 @@ class Polynomial(Basis):
         If `order` is not 2, 3 or 4.
     """
 
-    inputs: int = eqx.field(static=True)
-    order: int = eqx.field(static=True, default=3)
+    inputs: int = static_field()
+    order: int = static_field(default=3)
 
-    def __check_init__(self) -> None:
+    def __post_init__(self) -> None:
         if self.order not in (2, 3, 4):
             raise ValueError(f"order: expected 2, 3 or 4, got {self.order}; use Linear for order 1.")
 
@@ -88,7 +90,7 @@ class Polynomial(Basis):
 
     @classmethod
     def from_data(
-        cls, X: Any, *, num_features: int, start: float, key: Key[Array, ""], y: Any = None, order: int = 3
+        cls, X: Any, *, num_features: int, start: float, key: Key, y: Any = None, order: int = 3
     ) -> "Polynomial":
         """Build it from the number of inputs alone; `num_features` and `start` play no part."""
         return cls(X.shape[1], order)
@@ -113,10 +115,10 @@ class UserFunction(Basis):
         If `function` does not return one row of features for each row of inputs.
     """
 
-    function: Callable[[Array], Array] = eqx.field(static=True)
-    inputs: int = eqx.field(static=True)
+    function: Callable[[Array], Array] = static_field()
+    inputs: int = static_field()
 
-    def __check_init__(self) -> None:
+    def __post_init__(self) -> None:
         rows = 3
         shape = self._output_shape(rows)
         if len(shape) != 2 or shape[0] != rows:
@@ -146,9 +148,7 @@ class UserFunction(Basis):
         return self.function(jnp.asarray(X))
 
     @classmethod
-    def from_data(
-        cls, X: Any, *, num_features: int, start: float, key: Key[Array, ""], y: Any = None
-    ) -> "UserFunction":
+    def from_data(cls, X: Any, *, num_features: int, start: float, key: Key, y: Any = None) -> "UserFunction":
         """Raise TypeError always: data do not say which function is meant.
 
         Raises

@@ -5,13 +5,15 @@ from math import sqrt
 from typing import Any, ClassVar, Literal
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Float
 
-from streamgp.bases.base import Basis, input_ranges, numpy_generator
+from streamgp.bases.base import Basis, input_ranges
 from streamgp.bases.kernels import Kernel, SamplingMethod, SquaredExponential
 from streamgp.bases.trigonometry import sine_and_cosine
 from streamgp.core import AnyArray, namespace
+from streamgp.numerics import keys
 from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.keys import Key
 
 _SQUARED_EXPONENTIAL = SquaredExponential()
 
@@ -67,7 +69,7 @@ class Fourier(Basis):
         *,
         num_features: int,
         start: float,
-        key: Key[Array, ""],
+        key: Key,
         y: Any = None,
         kernel: Kernel = _SQUARED_EXPONENTIAL,
         method: SamplingMethod = "quasi-monte-carlo",
@@ -84,7 +86,7 @@ class Fourier(Basis):
             How the frequencies are drawn, see `Kernel.sample_frequencies`.
         """
         pairs = max(1, num_features // 2)
-        frequencies = kernel.sample_frequencies(numpy_generator(key), pairs, X.shape[1], method)
+        frequencies = kernel.sample_frequencies(keys.generator(key), pairs, X.shape[1], method)
         return cls(jnp.asarray(frequencies), jnp.asarray(start * input_ranges(X)))
 
 

@@ -4,16 +4,17 @@ from collections.abc import Mapping
 from math import pi
 from typing import Any, ClassVar, Literal
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Bool, Float
 
 from streamgp.bases.base import Basis, input_ranges
 from streamgp.bases.kernels import SpectralKernel, SquaredExponential
 from streamgp.bases.trigonometry import sine
 from streamgp.core import AnyArray, namespace
 from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.keys import Key
+from streamgp.numerics.module import static_field
 
 _SQUARED_EXPONENTIAL = SquaredExponential()
 
@@ -28,8 +29,8 @@ class _Box(Basis):
     lengthscale: Float[AnyArray, "*stack d"]
     box: Float[AnyArray, "*stack d"]
     edge: Float[AnyArray, "*stack d"]
-    terms: int = eqx.field(static=True)
-    kernel: SpectralKernel = eqx.field(static=True, default=_SQUARED_EXPONENTIAL)
+    terms: int = static_field()
+    kernel: SpectralKernel = static_field(default=_SQUARED_EXPONENTIAL)
 
     @property
     def num_inputs(self) -> int:
@@ -94,7 +95,7 @@ class HilbertSpace(_Box):
         *,
         num_features: int,
         start: float,
-        key: Key[Array, ""],
+        key: Key,
         y: Any = None,
         kernel: SpectralKernel = _SQUARED_EXPONENTIAL,
     ) -> "HilbertSpace":
@@ -144,7 +145,7 @@ class HilbertSpaceProduct(_Box):
         *,
         num_features: int,
         start: float,
-        key: Key[Array, ""],
+        key: Key,
         y: Any = None,
         kernel: SpectralKernel = _SQUARED_EXPONENTIAL,
     ) -> "HilbertSpaceProduct":

@@ -9,17 +9,19 @@ from threading import Lock
 from types import FunctionType
 from typing import Any, ClassVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Int
 from sklearn.base import clone
 
-from streamgp.bases.base import Basis, numpy_generator
+from streamgp.bases.base import Basis
 from streamgp.bases.boosted import beside_plane, held_out
 from streamgp.core import AnyArray
+from streamgp.numerics import keys
 from streamgp.numerics.checkpoint.encoding import CheckpointError, register
+from streamgp.numerics.keys import Key
+from streamgp.numerics.module import static_field
 from streamgp.numerics.threads import one_openmp_thread
 
 # The most rows that a regressor is fitted to. Of more rows, evenly spaced ones are taken.
@@ -140,7 +142,7 @@ class Learner(Basis):
     rows: Int[AnyArray, "*stack"]
     seed: Int[AnyArray, "*stack"]
     digest: Int[AnyArray, "*stack 16"]
-    name: str = eqx.field(static=True)
+    name: str = static_field()
 
     @property
     def num_features(self) -> int:
@@ -163,12 +165,12 @@ class Learner(Basis):
         """Return the rows that are held out, as those of `Boosted` are."""
         return held_out(n)
 
-    def anew(self, X: Any, y: Any, key: Key[Array, ""]) -> "Learner":
+    def anew(self, X: Any, y: Any, key: Key) -> "Learner":
         """Return the same regressor fitted to other rows."""
         return self.fitted(self.name, X, y, start=1.0, key=key)
 
     @classmethod
-    def fitted(cls, name: str, X: Any, y: Any, *, start: float, key: Key[Array, ""]) -> "Learner":
+    def fitted(cls, name: str, X: Any, y: Any, *, start: float, key: Key) -> "Learner":
         """Fit the regressor of a name to all rows that are not held out; of these, to the last one in `start`.
 
         Raises
@@ -181,7 +183,7 @@ class Learner(Basis):
         kept = kept[len(kept) - max(1, round(len(kept) / start)) :]
         kept = kept[np.linspace(0, len(kept) - 1, min(len(kept), MAX_ROWS)).round().astype(int)]
         X, y = (np.pad(a[kept], ((0, MAX_ROWS - len(kept)), (0, 0))) for a in (X, y))
-        seed = int(numpy_generator(key).integers(2**31, dtype=np.int32))
+        seed = int(keys.generator(key).integers(2**31, dtype=np.int32))
         digest = blake2b(X.tobytes() + y.tobytes() + f"{name} {len(kept)} {seed}".encode(), digest_size=16).digest()
         # If the fit fails, it fails here.
         _fit(name, X, y, len(kept), seed, digest)

@@ -8,12 +8,13 @@ from typing import Any, ClassVar, Literal
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Bool, Float
 
 from streamgp.bases.base import Basis, input_ranges
 from streamgp.bases.centres import bumps, k_means
 from streamgp.core import AnyArray, namespace
 from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.keys import Key
 from streamgp.numerics.linalg import add_diagonal, cholesky, solve_lower
 
 # Variance of a little independent noise in the centres' values. To factorise, linalg's n eps would do, but then
@@ -81,7 +82,7 @@ class Nystrom(Basis):
         return replace(self, whitening=_whitening(self.centres, self.lengthscale))
 
     @classmethod
-    def from_data(cls, X: Any, *, num_features: int, start: float, key: Key[Array, ""], y: Any = None) -> "Nystrom":
+    def from_data(cls, X: Any, *, num_features: int, start: float, key: Key, y: Any = None) -> "Nystrom":
         """Find centres by k-means on `X`: `num_features`, or one for each distinct row if those are fewer."""
         return cls(k_means(X, num_features, key), jnp.asarray(start * input_ranges(X)))
 

@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Float
 
 from streamgp.bases.base import Basis, input_ranges
 from streamgp.bases.centres import bumps, k_means
 from streamgp.core import AnyArray
 from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.keys import Key
 
 
 @register
@@ -54,9 +55,7 @@ class RadialBasis(Basis):
         return bumps(X, self.centres, self.lengthscale)
 
     @classmethod
-    def from_data(
-        cls, X: Any, *, num_features: int, start: float, key: Key[Array, ""], y: Any = None
-    ) -> "RadialBasis":
+    def from_data(cls, X: Any, *, num_features: int, start: float, key: Key, y: Any = None) -> "RadialBasis":
         """Find centres by k-means on `X`: `num_features`, or one for each distinct row if those are fewer."""
         return cls(k_means(X, num_features, key), jnp.asarray(start * input_ranges(X)))
 

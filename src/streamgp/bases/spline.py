@@ -4,11 +4,12 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Bool, Float
 
 from streamgp.bases.base import Basis
 from streamgp.core import AnyArray, namespace
 from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.keys import Key
 
 _DEGREE = 3
 
@@ -50,7 +51,7 @@ class Spline(Basis):
         return namespace(X, knots).any((knots[..., 0] > X) | (knots[..., -1] < X), axis=-1)
 
     @classmethod
-    def from_data(cls, X: Any, *, num_features: int, start: float, key: Key[Array, ""], y: Any = None) -> "Spline":
+    def from_data(cls, X: Any, *, num_features: int, start: float, key: Key, y: Any = None) -> "Spline":
         """Build max(4, num_features // D) splines for each input, with even knots over its warm-up range.
 
         Four is the fewest that a cubic can have, so many inputs may give more than `num_features` features. A

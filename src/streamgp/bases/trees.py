@@ -2,14 +2,16 @@
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Int
 
-from streamgp.bases.base import Basis, numpy_generator
+from streamgp.bases.base import Basis
 from streamgp.core import AnyArray, namespace
+from streamgp.numerics import keys
 from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.keys import Key
+from streamgp.numerics.module import static_field
 from streamgp.numerics.threads import one_openmp_thread
 
 if TYPE_CHECKING:
@@ -51,7 +53,7 @@ class Trees(Basis):
     feature: Int[AnyArray, "*stack t s"]
     threshold: Float[AnyArray, "*stack t s"]
     remaining: Int[AnyArray, "*stack t s"]
-    inputs: int = eqx.field(static=True)
+    inputs: int = static_field()
 
     @property
     def num_features(self) -> int:
@@ -72,7 +74,7 @@ class Trees(Basis):
         return indicators.reshape(*indicators.shape[:-2], -1) / np.sqrt(indicators.shape[-2])
 
     @classmethod
-    def from_data(cls, X: Any, *, num_features: int, start: float, key: Key[Array, ""], y: Any = None) -> "Trees":
+    def from_data(cls, X: Any, *, num_features: int, start: float, key: Key, y: Any = None) -> "Trees":
         """Fit max(1, num_features // 8) trees of at most 8 leaves to `y`; `start` plays no part.
 
         With several targets they are fitted to the first principal component of the targets, the combination that
@@ -94,7 +96,7 @@ class Trees(Basis):
             max_leaf_nodes=LEAVES,
             learning_rate=LEARNING_RATE,
             early_stopping=False,  # type: ignore[arg-type]
-            random_state=int(numpy_generator(key).integers(2**32, dtype=np.uint32)),
+            random_state=int(keys.generator(key).integers(2**32, dtype=np.uint32)),
         )
         with one_openmp_thread():
             booster.fit(X, np.asarray(y) @ directions[0])

@@ -2,24 +2,25 @@
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.special
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float
 
 from streamgp.core import correlation
 from streamgp.core.predictive import Predictive
 from streamgp.core.side_by_side import SideBySide
 from streamgp.numerics.arrays import AnyArray
+from streamgp.numerics.keys import Key
+from streamgp.numerics.module import Module
 
 # Abscissas for means over a standard normal: the trapezoidal rule, exact to rounding for polynomials.
 _NODES = np.arange(-7.5, 7.6, 0.25)
 _NODE_WEIGHTS = np.exp(-0.5 * _NODES**2) / np.exp(-0.5 * _NODES**2).sum()
 
 
-class Conditional(eqx.Module):
+class Conditional(Module):
     """The distribution of the targets of each row that are not known, given those that are.
 
     The scores of the targets (see `streamgp.core.correlation`) are jointly Gaussian, and so are those of the others
@@ -85,7 +86,7 @@ class Conditional(eqx.Module):
         own = np.asarray(self.predictive.marginal_log_density(whole))
         return np.where(known, 0.0, own).sum(1) + copula
 
-    def sample(self, key: Key[Array, ""], shape: tuple[int, ...] = ()) -> Float[Array, "... n e"]:
+    def sample(self, key: Key, shape: tuple[int, ...] = ()) -> Float[Array, "... n e"]:
         """Draw targets jointly; what is known is the same in all draws."""
         mean, cov = self._scores()
         alone = np.asarray(jax.random.normal(key, (*shape, *mean.shape), mean.dtype))

@@ -4,17 +4,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import equinox as eqx
-import jax
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float
 
 from streamgp.core import recalibration
 from streamgp.core.predictive import Predictive
 from streamgp.core.target_map import TargetMap
 from streamgp.core.within_reach import WithinReach
-from streamgp.numerics import student_t
+from streamgp.numerics import student_t, tree
 from streamgp.numerics.arrays import AnyArray
+from streamgp.numerics.keys import Key
+from streamgp.numerics.module import Module, static_field
 
 _NEGLIGIBLE = 1e-4  # of the probability beyond a bound: its part in the CRPS is of its square
 _LEVEL_ENDS = 1e-10, 1.0 - 1e-10
@@ -23,7 +23,7 @@ _PINBALL_NODES, _PINBALL_SHARES = np.polynomial.legendre.leggauss(16)
 Rows = Float[np.ndarray, "n e"]
 
 
-class MappedPredictive(eqx.Module):
+class MappedPredictive(Module):
     """The distribution of y, where z has that of `base` and y is the `map` of z: in NumPy.
 
     Quantiles, distribution function, density and draws are exact. What `base` has beyond a bound is at the bound: so
@@ -51,7 +51,7 @@ class MappedPredictive(eqx.Module):
     """
 
     base: Predictive
-    map: TargetMap = eqx.field(static=True)
+    map: TargetMap = static_field()
 
     @property
     def log_weights(self) -> Float[AnyArray, "n k"]:
@@ -139,7 +139,7 @@ class MappedPredictive(eqx.Module):
         """Return the targets whose normal scores are z."""
         return self.map.inverse(self.base.at_scores(z))
 
-    def sample(self, key: Key[Array, ""], shape: tuple[int, ...] = ()) -> Float[Array, "... n e"]:
+    def sample(self, key: Key, shape: tuple[int, ...] = ()) -> Float[Array, "... n e"]:
         """Draw targets."""
         return self.map.inverse(self.base.sample(key, shape))
 
@@ -155,7 +155,7 @@ class MappedPredictive(eqx.Module):
         crps = np.array(self.base.crps(y))
         low, high = (self._below(np.full_like(y, bound)) for bound in (self.map.low, self.map.high))
         rows = ((low > _NEGLIGIBLE) | (1.0 - high > _NEGLIGIBLE)).any(axis=1)
-        some = MappedPredictive(jax.tree.map(lambda a: a[rows], self.base), self.map)
+        some = MappedPredictive(tree.map(lambda a: a[rows], self.base), self.map)
         crps[rows] = np.minimum(crps[rows], some._pinball(y[rows], low[rows], high[rows]))
         return crps
 

@@ -3,12 +3,13 @@
 from abc import abstractmethod
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
-import equinox as eqx
 import numpy as np
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Bool, Float
 
 from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.batching import BATCH_SIZES
+from streamgp.numerics.keys import Key
+from streamgp.numerics.module import Module
 from streamgp.numerics.standardise import Standardiser
 
 
@@ -54,7 +55,7 @@ class OnlineModel(Protocol):
     num_inputs: int
     num_outputs: int
 
-    def init(self, key: Key[Array, ""]) -> Any:
+    def init(self, key: Key) -> Any:
         """Return the state before any row."""
         ...
 
@@ -144,7 +145,7 @@ class RowEngine(FilterEngine, Protocol):
         ...
 
 
-class StreamModel(eqx.Module):
+class StreamModel(Module):
     """An `OnlineModel` that `streamgp.stream.StreamLearner` can drive; every state has a `last_time`.
 
     Subclass it in a package of `streamgp.models`, give it `num_inputs` and `num_outputs`, and say what is not as it
@@ -175,7 +176,7 @@ class StreamModel(eqx.Module):
         return None
 
     @abstractmethod
-    def init(self, key: Key[Array, ""], horizon: int = 0) -> Any:
+    def init(self, key: Key, horizon: int = 0) -> Any:
         """Return the state before any row, to forecast `horizon` rows ahead."""
 
     @abstractmethod

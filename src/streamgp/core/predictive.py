@@ -7,12 +7,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.special
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float
 
 from streamgp.core import correlation, recalibration
-from streamgp.numerics import mixtures, student_t
+from streamgp.numerics import mixtures, student_t, tree
 from streamgp.numerics.arrays import AnyArray, namespace
 from streamgp.numerics.crps import mixture_crps
+from streamgp.numerics.keys import Key
+from streamgp.numerics.module import Module, static_field
 from streamgp.numerics.quantiles import mixture_quantiles
 
 _FURTHEST = 8.0  # score of a level that is held to be neither 0 nor 1
@@ -33,7 +35,7 @@ def trimmed(weights: Float[AnyArray, "*n k"], trim: float) -> Float[AnyArray, "*
     return left / left.sum(-1, keepdims=True)
 
 
-class Predictive(eqx.Module):
+class Predictive(Module):
     """A mixture for every row, of Gaussians or Student's t: the distribution of the next target, noise included.
 
     Parameters
@@ -64,7 +66,7 @@ class Predictive(eqx.Module):
     loc: Float[AnyArray, "n k e"]
     var: Float[AnyArray, "n k e"]
     dof: Float[AnyArray, "n k"] | None = None
-    trim: float = eqx.field(static=True, default=0.0)
+    trim: float = static_field(default=0.0)
     recalibration: Float[AnyArray, "n e j"] | None = None
     correlation: Float[AnyArray, "n e e"] | None = None
     limits: Float[AnyArray, "n 2 e"] | None = None
@@ -149,13 +151,13 @@ class Predictive(eqx.Module):
 
         The probability is one for all, or each output's own, (n, e).
         """
-        if namespace(*jax.tree.leaves(self)) is np and not isinstance(probability, jax.Array):
+        if namespace(*tree.leaves(self)) is np and not isinstance(probability, jax.Array):
             return _quantile_at(self, np.asarray(probability, float))
         return _quantile(self, jnp.asarray(probability, self.loc.dtype))
 
     def at_scores(self, z: Float[np.ndarray, "... n e"]) -> Float[np.ndarray, "... n e"]:
         """Return the targets whose normal scores are z: quantiles of Phi(z), of each output, in NumPy."""
-        p = jax.tree.map(np.asarray, self)
+        p = tree.map(np.asarray, self)
         levels = scipy.special.ndtr(np.clip(z, -_FURTHEST, _FURTHEST)).reshape(-1, *z.shape[-2:])
         m, found = p.flat(), []
         step = max(1, _BATCH_ELEMENTS // p.loc.size)
@@ -165,7 +167,7 @@ class Predictive(eqx.Module):
             found.append(mixture_quantiles(mixtures.repeated(m, len(part)), [part.ravel()])[0].reshape(part.shape))
         return np.concatenate(found).reshape(z.shape)
 
-    def sample(self, key: Key[Array, ""], shape: tuple[int, ...] = ()) -> Float[Array, "... n e"]:
+    def sample(self, key: Key, shape: tuple[int, ...] = ()) -> Float[Array, "... n e"]:
         """Draw targets: a component for each row, then from it (a t is a Gaussian of random variance).
 
         With a `correlation`, by correlated scores instead, of which the outputs are the quantiles.
@@ -195,7 +197,7 @@ class Predictive(eqx.Module):
         within 0.1% on streams, unless the target is met to a thousandth of what some component expects. Recalibrated
         mixtures are within 1% as a rule, and within 4% where recalibration moves levels far.
         """
-        return _crps_at(self, y) if namespace(*jax.tree.leaves(self), y) is np else _crps(self, jnp.asarray(y))
+        return _crps_at(self, y) if namespace(*tree.leaves(self), y) is np else _crps(self, jnp.asarray(y))
 
     def weighted(self) -> "Predictive":
         """Return the mixture in NumPy without components that weigh nothing in every row, as resting experts do.
@@ -211,7 +213,7 @@ class Predictive(eqx.Module):
 
     def counted(self) -> "Predictive":
         """Return the mixture of the components that count in mean and variance, in NumPy: see `trim`."""
-        p = jax.tree.map(np.asarray, self)
+        p = tree.map(np.asarray, self)
         with np.errstate(divide="ignore"):
             log_weights = np.log(trimmed(p.weights, p.trim))
         return Predictive(log_weights, p.loc, p.var, p.dof, recalibration=p.recalibration)
@@ -222,7 +224,7 @@ class Predictive(eqx.Module):
 
 
 def sample_by_scores(
-    of: Any, correlation: Float[AnyArray, "n e e"], key: Key[Array, ""], shape: tuple[int, ...], dtype: Any
+    of: Any, correlation: Float[AnyArray, "n e e"], key: Key, shape: tuple[int, ...], dtype: Any
 ) -> Float[Array, "... n e"]:
     """Draw outputs jointly: the values of a distribution `at_scores` that are correlated."""
     alone = np.asarray(jax.random.normal(key, (*shape, *correlation.shape[:2]), dtype))

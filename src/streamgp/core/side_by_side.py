@@ -3,21 +3,22 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import equinox as eqx
-import jax
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float
 
 from streamgp.core import correlation
 from streamgp.core.mapped import MappedPredictive
 from streamgp.core.predictive import Predictive, sample_by_scores
 from streamgp.core.target_map import TargetMap
+from streamgp.numerics import tree
 from streamgp.numerics.arrays import AnyArray
+from streamgp.numerics.keys import Key
+from streamgp.numerics.module import Module
 
 Rows = Float[np.ndarray, "n e"]
 
 
-class SideBySide(eqx.Module):
+class SideBySide(Module):
     """The distribution of several targets, of which each has its own mixture: in NumPy.
 
     Parameters
@@ -88,7 +89,7 @@ class SideBySide(eqx.Module):
         """Return the targets whose normal scores are z."""
         return self._each(lambda part, z: part.at_scores(z), z)
 
-    def sample(self, key: Key[Array, ""], shape: tuple[int, ...] = ()) -> Float[Array, "... n e"]:
+    def sample(self, key: Key, shape: tuple[int, ...] = ()) -> Float[Array, "... n e"]:
         """Draw targets jointly, by correlated scores."""
         return sample_by_scores(self, self.correlation, key, shape, np.float64)
 
@@ -132,4 +133,4 @@ def side_by_side(parts: Sequence[Any], correlation: Float[np.ndarray, "n e e"] |
     """Join the predictions of single targets, in NumPy; without a correlation they are independent."""
     if correlation is None:
         correlation = np.tile(np.eye(len(parts)), (len(parts[0].log_weights), 1, 1))
-    return SideBySide(tuple(jax.tree.map(np.asarray, part) for part in parts), correlation)
+    return SideBySide(tuple(tree.map(np.asarray, part) for part in parts), correlation)

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from streamgp.core import Info
@@ -13,6 +12,7 @@ from streamgp.estimators.single import frame_of
 from streamgp.evaluation.scored_rows import ScoredRows
 from streamgp.likelihoods import AnyPredictive
 from streamgp.models.options import DEFAULT_WARMUP
+from streamgp.numerics import tree
 from streamgp.numerics.batching import concatenate
 from streamgp.session import Session
 from streamgp.session.by_task import metrics_from_tree
@@ -122,7 +122,7 @@ class LiveModel:
         times: np.ndarray | None = None,
     ) -> ScoredRows:
         """Score labels (n, E) by the predictions that were made, of which a place is given for each."""
-        parts = [jax.tree.map(lambda a, i=i: a[i : i + 1], each.predictive) for each, i in held]
+        parts = [tree.map(lambda a, i=i: a[i : i + 1], each.predictive) for each, i in held]
         by_experts = all(each.by_experts for each, _ in held)
         in_time = np.array([each.in_time[i] for each, i in held])
         info = Info(concatenate(parts), np.zeros(len(y), bool))

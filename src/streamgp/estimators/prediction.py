@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
 from streamgp.core import NumericPredictive
@@ -12,6 +11,7 @@ from streamgp.evaluation.regression import apply_in_batches
 from streamgp.likelihoods import AnyPredictive
 from streamgp.metrics.shares import probabilities, share
 from streamgp.models.option_type import whole_number
+from streamgp.numerics import keys
 from streamgp.numerics.precision import float64
 from streamgp.table.given import to_floats
 
@@ -94,7 +94,7 @@ class Prediction:
         n = whole_number("n", n)
         seed, rows = self._draws
         with float64():
-            key = jax.random.fold_in(jax.random.key(seed), rows)
+            key = keys.fold_in(keys.key(seed), rows)
             draws = np.asarray(self._predictive.sample(key, (n,)))
         return np.stack([self._shape(d) for d in draws], axis=-1)
 

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from streamgp.core import MappedPredictive, NumericPredictive, Predictive, SideBySide, recalibration
@@ -12,7 +11,7 @@ from streamgp.core.conditional import Conditional
 from streamgp.evaluation.joint import energy_of, joint_log_density
 from streamgp.evaluation.running_sums import Moments, PointErrors
 from streamgp.metrics.judgement import Judgement, PairedLosses
-from streamgp.numerics import mixtures, student_t
+from streamgp.numerics import mixtures, student_t, tree
 from streamgp.numerics.crps import mixture_crps
 from streamgp.numerics.quantiles import mixture_quantiles
 
@@ -87,7 +86,7 @@ def score_regression(predictive: NumericPredictive, y: np.ndarray) -> Regression
         return _score_side_by_side(predictive, y)
     if isinstance(predictive, MappedPredictive):
         return RegressionScores(y, *apply_in_batches(_score_mapped, predictive, y))
-    whole = jax.tree.map(np.asarray, predictive)
+    whole = tree.map(np.asarray, predictive)
     score = partial(_score, components=whole.loc.shape[1])
     return RegressionScores(y, *apply_in_batches(score, whole.weighted(), y, whole.mean, whole.std))
 
@@ -130,11 +129,10 @@ def apply_in_batches(
     *arrays: np.ndarray,
 ) -> list[np.ndarray]:
     """Apply a function to a prediction, and to arrays with its rows, in batches that fit in a cache."""
-    whole = jax.tree.map(np.asarray, (predictive, *arrays))
+    whole = tree.map(np.asarray, (predictive, *arrays))
     step = max(1, _BATCH_ELEMENTS // predictive.loc[0].size)
     batches = [
-        function(*jax.tree.map(lambda a, at=at: a[at : at + step], whole))
-        for at in range(0, len(predictive.loc), step)
+        function(*tree.map(lambda a, at=at: a[at : at + step], whole)) for at in range(0, len(predictive.loc), step)
     ]
     return [np.concatenate(arrays) for arrays in zip(*batches, strict=True)]
 

@@ -4,16 +4,16 @@ All are one first-order recursion, ``theta_t = decay theta_{t-1} + N(0, diffusio
 variance, so that experts with different dynamics run side by side in one batch.
 """
 
-import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Float
 
 from streamgp.core import AnyArray, namespace
 from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.module import Module
 
 
 @register
-class Dynamics(eqx.Module):
+class Dynamics(Module):
     """First-order dynamics of the weights; build one with `static`, `random_walk` or `mean_reverting`.
 
     Parameters
@@ -27,7 +27,7 @@ class Dynamics(eqx.Module):
     decay: Float[AnyArray, "*batch"]
     diffusion: Float[AnyArray, "*batch"]
 
-    def __check_init__(self) -> None:
+    def __post_init__(self) -> None:
         if isinstance(self.decay, float) or isinstance(self.diffusion, float):
             raise TypeError("Dynamics holds arrays: build it with static(), random_walk(q) or mean_reverting(lam)")
 

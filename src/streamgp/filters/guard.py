@@ -16,11 +16,11 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
-import jax
 import numpy as np
 from jaxtyping import Bool, Float
 from scipy.linalg import get_lapack_funcs
 
+from streamgp.numerics import tree
 from streamgp.numerics.arrays import AnyArray, namespace
 from streamgp.numerics.checkpoint.encoding import register
 
@@ -248,7 +248,7 @@ class BlockGuard:
         self, special: np.ndarray, L: np.ndarray, z: np.ndarray, residual: np.ndarray, rows: np.ndarray
     ) -> "Raised | None":
         """Learn in filters that have an outlier, or had one in the row before, from one such row to the next."""
-        some: Guard = jax.tree.map(lambda a: a[special], self._guard)
+        some: Guard = tree.map(lambda a: a[special], self._guard)
         factor, white = L[special], z[special]
         is_outlier, expected = np.zeros(white.shape[:2], bool), np.zeros(white.shape[:2])
         at, limits = 0, Limits.of(some.agreement)

@@ -7,7 +7,6 @@ so a block costs matrix products instead of row-by-row passes over the covarianc
 
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Bool, Float
@@ -15,12 +14,14 @@ from jaxtyping import Bool, Float
 from streamgp.core import AnyArray, namespace
 from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.guard import Guard, bounded, learn
+from streamgp.numerics import tree
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.linalg import add_diagonal, cholesky, jittered, solve_lower, symmetrise
+from streamgp.numerics.module import Module
 
 
 @register
-class FilterState(eqx.Module):
+class FilterState(Module):
     """Gaussian belief over the weights: mean of each output, one covariance for all of them.
 
     With a `guard`, outliers among the rows are hardly learnt.
@@ -74,7 +75,7 @@ def prior_state(
     lead = (1,) * prior_var.ndim
     mean = xp.zeros((*prior_var.shape, num_features, num_outputs), dtype)
     eye = xp.eye(num_features, dtype=dtype).reshape(*lead, num_features, num_features)
-    guard = jax.tree.map(lambda a: xp.asarray(a, dtype), Guard.start(prior_var.shape, num_outputs))
+    guard = tree.map(lambda a: xp.asarray(a, dtype), Guard.start(prior_var.shape, num_outputs))
     return FilterState(mean, prior_var[..., None, None] * eye, guard if guarded else None)
 
 
@@ -161,7 +162,7 @@ def _guarded(
         guard, left, residual = carry
         variance, innovation = left[i, i], residual[i]
         learnt, found, raised = learn(guard, innovation / jnp.sqrt(variance))
-        guard = jax.tree.map(lambda a, b: jnp.where(mask[i], a, b), learnt, guard)
+        guard = tree.map(lambda a, b: jnp.where(mask[i], a, b), learnt, guard)
         found = found & mask[i]
         used, shortened = bounded(jnp.where(found, raised, 1.0))
         pivot = jnp.sqrt(variance * used)
@@ -181,7 +182,7 @@ def _restarted(state: FilterState, prior_var: Float[AnyArray, ""]) -> FilterStat
     features, outputs = state.mean.shape
     prior = prior_state(features, outputs, prior_var, state.guard is not None)
     sound = jnp.isfinite(state.mean).all() & jnp.isfinite(state.cov).all()
-    return jax.tree.map(lambda a, b: jnp.where(sound, a, b), state, prior)
+    return tree.map(lambda a, b: jnp.where(sound, a, b), state, prior)
 
 
 def _forecast(

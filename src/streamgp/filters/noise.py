@@ -17,14 +17,15 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
+from streamgp.numerics import tree
 from streamgp.numerics.arrays import AnyArray, namespace
 from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.module import Module, static_field
 from streamgp.numerics.student_t import MIN_DOF
 
 CONSTANT = "constant"
@@ -49,7 +50,7 @@ class NoiseState(NamedTuple):
 
 
 @register
-class NoiseKinds(eqx.Module):
+class NoiseKinds(Module):
     """The kinds of noise that every filter is paired with.
 
     Parameters
@@ -60,8 +61,8 @@ class NoiseKinds(eqx.Module):
         Of each kind, in [0, 1): how much of an error is left after one unit of time.
     """
 
-    discounts: tuple[float | None, ...] = eqx.field(static=True)
-    correlations: tuple[float, ...] = eqx.field(static=True)
+    discounts: tuple[float | None, ...] = static_field()
+    correlations: tuple[float, ...] = static_field()
 
     @property
     def adapt(self) -> bool:
@@ -171,9 +172,9 @@ class NoiseKinds(eqx.Module):
             # The error of a forecast that met an outlier is not carried on.
             if known is not None and is_outlier is not None:
                 new = new._replace(error=jnp.where(is_outlier[:, None], 0.0, new.error))
-            return jax.tree.map(lambda a, b: jnp.where(keep, a, b), new, state), state
+            return tree.map(lambda a, b: jnp.where(keep, a, b), new, state), state
 
-        return jax.lax.scan(step, jax.tree.map(jnp.asarray, state), (error, var, gap, mask, known, is_outlier))
+        return jax.lax.scan(step, tree.map(jnp.asarray, state), (error, var, gap, mask, known, is_outlier))
 
 
 CONSTANT_NOISE = NoiseKinds((None,), (0.0,))

@@ -2,7 +2,6 @@
 
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
@@ -12,6 +11,7 @@ from streamgp.latent.glitches import find_warmup_glitches
 from streamgp.latent.model import LatentEnsemble, LatentState
 from streamgp.latent.spec import LatentSpec
 from streamgp.latent.warmup import fill_gaps, fit_coordinates, principal_coordinates
+from streamgp.numerics import keys, tree
 from streamgp.weights import BMA, fixed_share
 
 
@@ -64,7 +64,7 @@ def fit_ensemble(spec: LatentSpec, Y: Float[np.ndarray, "n e"]) -> InitialFit:
     if spec.standardise:
         scale = np.where(constant, scale, std)
     rows = fill_gaps(centred / scale, seen, spec.n_components)
-    start, key = principal_coordinates(rows, spec.n_components), jax.random.key(spec.seed)
+    start, key = principal_coordinates(rows, spec.n_components), keys.key(spec.seed)
     dynamics, cells_per_row = parse(spec.dynamics), float(seen.sum(axis=1).mean())
     fits = [
         fit_coordinates(
@@ -72,13 +72,13 @@ def fit_ensemble(spec: LatentSpec, Y: Float[np.ndarray, "n e"]) -> InitialFit:
             rows,
             start,
             dynamics,
-            jax.random.fold_in(key, i),
+            keys.fold_in(key, i),
             spec.n_features,
             cells_per_row=cells_per_row,
         )
         for i, lengthscale in enumerate(spec.lengthscales)
     ]
-    experts: Any = jax.tree.map(lambda *a: jnp.stack(a), *[fit.expert for fit in fits])
+    experts: Any = tree.map(lambda *a: jnp.stack(a), *[fit.expert for fit in fits])
     rule = fixed_share(len(fits), spec.switch) if spec.switch else BMA()
     model = LatentEnsemble(experts, rule, Y.shape[1])
     coordinates = np.stack([np.asarray(fit.coordinates) for fit in fits], axis=1)

@@ -13,9 +13,11 @@ from streamgp.filters.kalman import ExpertVariances, FilterState, predict_rows, 
 from streamgp.latent.embedding import embed, summarise_complete, summarise_gappy
 from streamgp.latent.posterior import LatentPosterior
 from streamgp.models.expert import Expert
+from streamgp.numerics import tree
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.checkpoint.field_types import check_state
 from streamgp.numerics.linalg import add_diagonal, solve_small, symmetrise
+from streamgp.numerics.module import Module, static_field
 from streamgp.weights.base import WeightRule, scan_rule
 
 # The largest mean squared error of a row, in units of the variance, that is counted.
@@ -23,7 +25,7 @@ MAX_MISFIT = 100.0
 
 
 @register
-class LatentState(eqx.Module):
+class LatentState(Module):
     """The belief about the weights of every expert, the state of the rule, and how many rows were learnt.
 
     `seen` counts for each column in how many of them its cell was observed.
@@ -54,7 +56,7 @@ class LatentInfo(NamedTuple):
 
 
 @register
-class LatentEnsemble(eqx.Module):
+class LatentEnsemble(Module):
     """Experts of one shape, as one stacked `Expert`, and the rule that weighs them.
 
     Each has latent coordinates of its own for the same rows.
@@ -62,7 +64,7 @@ class LatentEnsemble(eqx.Module):
 
     experts: Expert
     rule: WeightRule
-    num_outputs: int = eqx.field(static=True)
+    num_outputs: int = static_field()
 
     @property
     def num_experts(self) -> int:
@@ -163,7 +165,7 @@ class LatentEnsemble(eqx.Module):
 
         That is to first order in the coordinates: a row is taken to be linear in them around the most probable ones.
         """
-        one, belief = jax.tree.map(lambda a: a[expert], (self.experts, state.belief))
+        one, belief = tree.map(lambda a: a[expert], (self.experts, state.belief))
         noise = ExpertVariances(one.prior_var, one.noise_var)
         Phi = one.basis(coordinates)
         mean, var = predict_rows(belief, Phi, jnp.ones(len(coordinates), coordinates.dtype), one.dynamics, noise)
@@ -219,7 +221,7 @@ def _update_by_rows(
         scaled_error = jnp.where(present, ratio * (y - predicted) / var, 0.0)
         mean = ahead.mean + gain[:, None] * scaled_error[None]
         cov = ahead.cov - gain[:, None] * gain[None] / (explained + expert.noise_var)
-        belief = jax.tree.map(lambda new, old: jnp.where(counted, new, old), FilterState(mean, cov), belief)
+        belief = tree.map(lambda new, old: jnp.where(counted, new, old), FilterState(mean, cov), belief)
         return (belief, rows + counted, counts + present), (predicted, var)
 
     start = (belief, state.rows.astype(Y.dtype), state.seen)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Bool, Float
 
 from streamgp.bases import Fourier
 from streamgp.bases.base import Basis
@@ -17,6 +17,7 @@ from streamgp.filters.dynamics import Dynamics
 from streamgp.models.expert import Expert
 from streamgp.models.fitting.gaussian_evidence import log_evidence
 from streamgp.models.fitting.hyperparameters import search
+from streamgp.numerics.keys import Key
 
 # The squares of the lengthscales are 2^k.
 LENGTHSCALES = tuple(2.0 ** (k / 2.0) for k in range(-3, 4))
@@ -65,7 +66,7 @@ def fit_coordinates(
     Y: Float[np.ndarray, "n e"],
     start: Float[np.ndarray, "n d"],
     dynamics: Dynamics,
-    key: Key[Array, ""],
+    key: Key,
     num_features: int = FEATURES,
     steps: int = MAX_STEPS,
     cells_per_row: float | None = None,

@@ -7,11 +7,13 @@ there (Lu et al. 2022, 3.2; Waxman and Djuric 2024, 3.4; Rasmussen and Williams 
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Literal, NamedTuple, Self
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float
+
+from streamgp.numerics.keys import Key
+from streamgp.numerics.module import Module
 
 # The most steps of Newton's method. From a prior mean, 5 to 8 are usual.
 MAX_STEPS = 50
@@ -20,7 +22,7 @@ MAX_HALVINGS = 40
 TOLERANCE = 1e-9
 
 
-class Likelihood(eqx.Module):
+class Likelihood(Module):
     """log p(y | f) of one target, given C latent values; hyperparameters in natural units.
 
     Class attributes
@@ -65,7 +67,7 @@ class Likelihood(eqx.Module):
         """Return mean and variance of the target, f ~ N(loc, cov); infinite where they overflow."""
         raise TypeError(f"{type(self).__name__}: its targets are labels, which have no mean; use `probabilities`.")
 
-    def sample(self, key: Key[Array, ""], f: Float[Array, " 1"]) -> Float[Array, ""]:
+    def sample(self, key: Key, f: Float[Array, " 1"]) -> Float[Array, ""]:
         """Draw a target."""
         raise TypeError(f"{type(self).__name__}: draw labels and grades from their `probabilities`.")
 

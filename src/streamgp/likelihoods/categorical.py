@@ -3,7 +3,6 @@
 from functools import lru_cache
 from typing import Self
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +11,7 @@ from jaxtyping import Array, Float
 from streamgp.likelihoods.base import Likelihood
 from streamgp.likelihoods.quadrature import log_logistic_normal, log_softmax_normal
 from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.module import static_field
 
 
 @lru_cache
@@ -40,7 +40,7 @@ class Categorical(Likelihood):
         The log probabilities where g is zero, up to a constant.
     """
 
-    num_classes: int = eqx.field(static=True)
+    num_classes: int = static_field()
     intercept: Float[Array, " k"]
 
     @property

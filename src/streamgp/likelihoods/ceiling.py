@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from streamgp.likelihoods.predictive import LatentPredictive
+from streamgp.numerics import tree
 from streamgp.numerics.arrays import AnyArray, namespace
 from streamgp.numerics.checkpoint.encoding import register
 
@@ -94,7 +95,7 @@ def learn(
             jnp.where(risen, 0, count),
             jnp.where(risen, jnp.inf, least),
         )
-        return jax.tree.map(lambda a, b: jnp.where(keep, a, b), new, ceiling), most
+        return tree.map(lambda a, b: jnp.where(keep, a, b), new, ceiling), most
 
     return jax.lax.scan(step, ceiling, (y, offset, mask))
 

@@ -8,11 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import gammaln
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float
 
 from streamgp.likelihoods.base import Likelihood, laplace_step
 from streamgp.likelihoods.quadrature import FALL, MIN_VARIANCE, NODES, WEIGHTS, log_integral
 from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.keys import Key
 from streamgp.numerics.student_t import ndtr
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
@@ -71,7 +72,7 @@ class Poisson(Likelihood):
         mean, variance = _lognormal(loc[0] + self.intercept, cov[0, 0])
         return mean, mean + variance
 
-    def sample(self, key: Key[Array, ""], f: Float[Array, " 1"]) -> Float[Array, ""]:
+    def sample(self, key: Key, f: Float[Array, " 1"]) -> Float[Array, ""]:
         """Draw a count."""
         return jax.random.poisson(key, jnp.exp(f[0] + self.intercept)).astype(f.dtype)
 
@@ -135,7 +136,7 @@ class NegativeBinomial(Likelihood):
         mean, variance = _lognormal(loc[0] + self.intercept, cov[0, 0])
         return mean, mean + variance + (variance + mean * mean) / self.dispersion
 
-    def sample(self, key: Key[Array, ""], f: Float[Array, " 1"]) -> Float[Array, ""]:
+    def sample(self, key: Key, f: Float[Array, " 1"]) -> Float[Array, ""]:
         """Draw a count: a Poisson whose mean is a Gamma variable."""
         gamma, poisson = jax.random.split(key)
         mean = jnp.exp(f[0] + self.intercept)

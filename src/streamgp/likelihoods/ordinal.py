@@ -8,10 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.special
 from jax.scipy.special import log_ndtr
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float
 
 from streamgp.likelihoods.base import Likelihood
 from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.keys import Key
 
 
 @register
@@ -59,7 +60,7 @@ class Ordinal(Likelihood):
         mean = p @ grades
         return mean, p @ (grades - mean) ** 2
 
-    def sample(self, key: Key[Array, ""], f: Float[Array, " 1"]) -> Float[Array, ""]:
+    def sample(self, key: Key, f: Float[Array, " 1"]) -> Float[Array, ""]:
         """Draw a grade."""
         return jax.random.categorical(key, self._log_grades(f[0], jnp.ones_like(f[0]))).astype(f.dtype)
 

@@ -8,20 +8,23 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float
 
 from streamgp.core import NumericPredictive
 from streamgp.likelihoods.base import Likelihood
+from streamgp.numerics import tree
 from streamgp.numerics.arrays import AnyArray, namespace
 from streamgp.numerics.batching import COMPILED_BATCH_SIZES, split_batches
 from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.keys import Key
+from streamgp.numerics.module import Module, static_field
 from streamgp.numerics.precision import float64
 
 _INTEGRALS_AT_ONCE = 1 << 10  # integrals whose terms are held in memory at a time
 
 
 @register
-class LatentPredictive(eqx.Module):
+class LatentPredictive(Module):
     """A mixture over k experts for every row; under each, the latent values f are N(loc, cov) and y ~ p(y | f).
 
     Which methods make sense is up to the likelihood: labels have no mean, and numbers no list of probabilities.
@@ -44,7 +47,7 @@ class LatentPredictive(eqx.Module):
     loc: Float[AnyArray, "n k c"]
     cov: Float[AnyArray, "n k c c"]
     likelihood: Likelihood
-    known: int | None = eqx.field(static=True, default=None)
+    known: int | None = static_field(default=None)
 
     @property
     def weights(self) -> Float[AnyArray, "n k"]:
@@ -88,20 +91,20 @@ class LatentPredictive(eqx.Module):
         of_rows = namespace(self.loc).full(len(self.loc), probability, self.loc.dtype)
         return self._rows(_quantile, of_rows)[:, None]
 
-    def sample(self, key: Key[Array, ""], shape: tuple[int, ...] = ()) -> Float[Array, "... n 1"]:
+    def sample(self, key: Key, shape: tuple[int, ...] = ()) -> Float[Array, "... n 1"]:
         """Draw targets: an expert for each row, then latent values from it, then the target."""
         return _sample(self, key, prod(shape)).reshape(*shape, -1, 1)
 
     def _rows(self, function: Callable[..., Array], *arrays: AnyArray) -> AnyArray:
         """Apply a compiled function to rows; to NumPy's, in batches of few sizes, and as NumPy's."""
-        if namespace(*jax.tree.leaves((self, arrays))) is not np:
+        if namespace(*tree.leaves((self, arrays))) is not np:
             return function(self, *arrays)
         results = []
         # The precision is that of the prediction, not of the caller.
         with float64(self.loc.dtype == np.float64):
             for rows, size in split_batches(len(self.log_weights), COMPILED_BATCH_SIZES):
                 n = rows.stop - rows.start
-                batch = jax.tree.map(lambda a, rows=rows, size=size: _filled(a[rows], size), (self, *arrays))
+                batch = tree.map(lambda a, rows=rows, size=size: _filled(a[rows], size), (self, *arrays))
                 results.append(np.asarray(function(*batch))[:n])
         return np.concatenate(results)
 
@@ -118,7 +121,7 @@ def _filled(rows: np.ndarray, size: int) -> np.ndarray:
 def _each(function: Callable[..., Any], p: LatentPredictive, y: Float[AnyArray, " n"] | None = None) -> Any:
     """Apply a function of likelihood, latent mean, covariance and target to all rows and experts."""
     experts = eqx.filter_vmap(function, in_axes=(eqx.if_array(0), 0, 0, None))
-    rows = jax.tree.map(jnp.asarray, (p.likelihood, p.loc, p.cov, y))
+    rows = tree.map(jnp.asarray, (p.likelihood, p.loc, p.cov, y))
     at_once = max(_INTEGRALS_AT_ONCE // p.loc.shape[1], 1)
     return jax.lax.map(lambda row: experts(*row), rows, batch_size=at_once)
 
@@ -220,12 +223,12 @@ def _quantile(p: LatentPredictive, probability: Float[AnyArray, " n"]) -> Float[
 
 
 @eqx.filter_jit
-def _sample(p: LatentPredictive, key: Key[Array, ""], count: int) -> Float[Array, "s n"]:
+def _sample(p: LatentPredictive, key: Key, count: int) -> Float[Array, "s n"]:
     pick, noise, last = jax.random.split(key, 3)
     n = len(p.loc)
     component = jax.random.categorical(pick, jnp.asarray(p.log_weights), shape=(count, n))
     loc, cov = (jnp.asarray(a)[jnp.arange(n)[None], component] for a in (p.loc, p.cov))
     f = loc + jnp.sqrt(cov[..., 0]) * jax.random.normal(noise, loc.shape, loc.dtype)
-    likelihoods = jax.tree.map(lambda a: jnp.asarray(a)[jnp.arange(n)[None], component], p.likelihood)
+    likelihoods = tree.map(lambda a: jnp.asarray(a)[jnp.arange(n)[None], component], p.likelihood)
     keys = jax.random.split(last, (count, n))
     return jax.vmap(jax.vmap(lambda likelihood, key, f: likelihood.sample(key, f)))(likelihoods, keys, f)

@@ -8,11 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import gammaln
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float
 
 from streamgp.likelihoods.base import Likelihood
 from streamgp.likelihoods.quadrature import FALL, NODES, WEIGHTS
 from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.keys import Key
 from streamgp.numerics.student_t import ndtr
 
 _MAD = 0.6744897501960817  # median of |z| of a standard normal
@@ -67,7 +68,7 @@ class StudentT(Likelihood):
         noise_var = jnp.where(self.dof > 2.0, self.scale**2 * self.dof / (self.dof - 2.0), jnp.inf)
         return loc[0] + self.intercept, cov[0, 0] + noise_var
 
-    def sample(self, key: Key[Array, ""], f: Float[Array, " 1"]) -> Float[Array, ""]:
+    def sample(self, key: Key, f: Float[Array, " 1"]) -> Float[Array, ""]:
         """Draw a target."""
         return f[0] + self.intercept + self.scale * jax.random.t(key, self.dof, dtype=f.dtype)
 

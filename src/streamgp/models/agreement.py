@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
 from streamgp.filters.kalman import FilterState
+from streamgp.numerics import tree
 from streamgp.numerics.checkpoint.field_types import check_state, check_value
 from streamgp.weights import WeightRule
 
@@ -36,7 +36,7 @@ def check_ensemble(
     if found != list(stacks):
         raise ValueError(f"expected filters for groups of {list(stacks)} experts, got some for {found}")
     check_state(rule, weights)
-    for logs in jax.tree.leaves(weights):
+    for logs in tree.leaves(weights):
         # The comparison is also false for NaN.
         if not np.all(np.asarray(logs) < np.inf):
             raise ValueError("expected weights below infinity, got some that are not")

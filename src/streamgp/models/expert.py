@@ -1,19 +1,19 @@
 """One expert of an ensemble for numbers."""
 
-import equinox as eqx
 from jaxtyping import Array, Float
 
 from streamgp.bases.base import Basis
 from streamgp.filters.dynamics import Dynamics
 from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.module import Module, static_field
 
 
 @register
-class Expert(eqx.Module):
+class Expert(Module):
     """One basis with its prior variance v, noise variance s2 and dynamics."""
 
     basis: Basis
     prior_var: Float[Array, ""]
     noise_var: Float[Array, ""]
     dynamics: Dynamics
-    name: str = eqx.field(static=True, default="")
+    name: str = static_field(default="")

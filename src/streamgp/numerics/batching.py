@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-import jax
 import numpy as np
+
+from streamgp.numerics import tree
 
 BATCH_SIZES = (1024, 64, 1)  # rows of the padded batches in which a stream reaches the engine
 # Sizes for models whose program takes seconds to compile for each size.
@@ -36,4 +37,4 @@ def concatenate(trees: list) -> Any:
     """Return trees of arrays as one, with the rows of all."""
     if len(trees) == 1:
         return trees[0]
-    return jax.tree.map(lambda *a: np.concatenate(a), *trees)
+    return tree.map(lambda *a: np.concatenate(a), *trees)

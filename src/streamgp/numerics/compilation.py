@@ -9,6 +9,10 @@ import jax
 import jax.numpy as jnp
 from jax.core import Tracer
 
+from streamgp.numerics import tree
+from streamgp.numerics.module import tell_jax
+from streamgp.numerics.precision import jax_is_loaded
+
 # Options of XLA. Light programs take less than half of the processor's time to compile, and where most of their work
 # is that of matrix products they run as fast; those that are not optimised take a sixth, and run two to four times
 # slower.
@@ -42,9 +46,9 @@ def compiled(
     return call
 
 
-def is_traced(tree: Any) -> bool:
+def is_traced(given: Any) -> bool:
     """Return whether JAX is tracing: one of the arrays of a tree, or whatever is computed here."""
-    return any(isinstance(a, Tracer) for a in (jnp.zeros(()), *jax.tree.leaves(tree)))
+    return any(isinstance(a, Tracer) for a in (jnp.zeros(()), *tree.leaves(given)))
 
 
 @cache
@@ -58,3 +62,7 @@ def _known(options: tuple[tuple[str, bool | int], ...]) -> dict[str, bool | int]
         # The class of the error depends on the version of JAX.
         return None
     return dict(options)
+
+
+tell_jax()
+jax_is_loaded()

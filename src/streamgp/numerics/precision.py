@@ -3,12 +3,11 @@
 import inspect
 import os
 import sys
+import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from functools import wraps
 from typing import ParamSpec, TypeVar
-
-import jax
 
 _Given = ParamSpec("_Given")
 _Result = TypeVar("_Result")
@@ -17,7 +16,8 @@ _Result = TypeVar("_Result")
 def float64(on: bool = True) -> AbstractContextManager:
     """Return a context in which JAX's arrays are of float64 where nothing else is said; of float32, unless `on`.
 
-    It belongs to the thread that enters it. Wait for what JAX was asked for inside before the context ends.
+    It belongs to the thread that enters it. Wait for what JAX was asked for inside before the context ends. Where JAX
+    is loaded within, as by a model that needs it, it begins then.
 
     Raises
     ------
@@ -25,7 +25,36 @@ def float64(on: bool = True) -> AbstractContextManager:
         In a process that was forked from one in which JAX had begun to work: it would wait forever.
     """
     check_process()
-    return jax.enable_x64(on)
+    jax = sys.modules.get("jax")
+    return jax.enable_x64(on) if hasattr(jax, "enable_x64") else _Waiting()
+
+
+class _Waiting(AbstractContextManager):
+    """A context of `float64` that was entered before JAX was loaded."""
+
+    def __enter__(self) -> None:
+        self._then = ExitStack()
+        _open.here.append(self._then)
+
+    def __exit__(self, *_: object) -> None:
+        _open.here.remove(self._then)
+        self._then.close()
+
+
+class _OfThread(threading.local):
+    """The contexts that wait for JAX in this thread, the outermost first."""
+
+    def __init__(self) -> None:
+        self.here: list[ExitStack] = []
+
+
+_open = _OfThread()
+
+
+def jax_is_loaded() -> None:
+    """Turn float64 on in JAX, which has just been loaded, for as long as a context of this thread waits for it."""
+    if _open.here:
+        _open.here[0].enter_context(sys.modules["jax"].enable_x64(True))
 
 
 def check_process() -> None:
@@ -46,6 +75,8 @@ class _Forked:
     @classmethod
     def note(cls) -> None:
         """Look, in a process that has just been forked, whether JAX's record says that it had begun."""
+        if "jax" not in sys.modules:
+            return
         bridge = sys.modules.get("jax._src.xla_bridge")
         # If it is not known, the backends count as started: waiting forever would be worse.
         has_begun = getattr(bridge, "backends_are_initialized", lambda: True)

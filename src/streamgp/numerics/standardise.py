@@ -1,10 +1,10 @@
 """The causal standardiser: running mean and scale of each column, over the rows seen so far."""
 
-import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.module import Module
 
 _CLIP = 1e3
 # A value further from the median than this many times the distance that nearly all keep to is not in the scale.
@@ -16,7 +16,7 @@ MIN_VALUES = 10
 
 
 @register
-class Standardiser(eqx.Module):
+class Standardiser(Module):
     """Mean and population standard deviation of every column, kept block by block.
 
     Blocks are merged as in Chan, Golub and LeVeque (1983, Eq. 2.1), about the mean so far, so that

@@ -6,7 +6,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Self
 
-import jax
 import numpy as np
 
 from streamgp.estimators import (
@@ -19,6 +18,7 @@ from streamgp.estimators.forecasts import usual_step
 from streamgp.estimators.live import HeldPrediction, LiveModel
 from streamgp.evaluation import ScoredRows
 from streamgp.evaluation.description import expert_table
+from streamgp.numerics import tree
 from streamgp.numerics.batching import concatenate
 from streamgp.numerics.checkpoint import reading, register
 from streamgp.numerics.threads import one_blas_thread
@@ -58,7 +58,7 @@ class SingleView:
         with one_blas_thread():
             while at < len(rows.X):
                 info, new = outlook.leading(rows.X[at:], None if times is None else times[at:])
-                parts.append(jax.tree.map(np.asarray, info.predictive))
+                parts.append(tree.map(np.asarray, info.predictive))
                 outlook = outlook.after(new)
                 standing += new
                 at += len(new)
@@ -305,5 +305,5 @@ def _alike(rows: Sequence[tuple[str, Waiting, np.ndarray]]) -> Iterator[list[tup
 
 
 def _shape(held: HeldPrediction) -> tuple[Any, ...]:
-    leaves, structure = jax.tree.flatten(held.predictive)
-    return held.by_experts, structure, tuple(np.shape(a)[1:] for a in leaves)
+    shapes = tuple(np.shape(a)[1:] for a in tree.leaves(held.predictive))
+    return held.by_experts, tree.form(held.predictive), shapes

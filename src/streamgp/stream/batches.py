@@ -9,6 +9,7 @@ import numpy as np
 
 from streamgp.core import Info
 from streamgp.likelihoods import AnyPredictive
+from streamgp.numerics import tree
 from streamgp.numerics.batching import concatenate, split_batches
 from streamgp.numerics.precision import in_float64
 from streamgp.numerics.threads import one_blas_thread
@@ -76,7 +77,7 @@ class BatchEngine:
                 None if later is None else _padded(state, later[at], size),
                 **_more(state, extra, at, size),
             )
-            info = jax.tree.map(lambda a, n=n: np.asarray(a)[:n], info)
+            info = tree.map(lambda a, n=n: np.asarray(a)[:n], info)
             # The rules of the provisional model are not reported.
             rules = info.rules if state.experts else None
             parts.append(info._replace(predictive=self._in_units(info.predictive, at), rules=rules))

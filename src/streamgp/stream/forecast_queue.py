@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import numpy as np
 from jaxtyping import Float, Int
 
 from streamgp.core import Predictive
+from streamgp.numerics import tree
 from streamgp.numerics.checkpoint.encoding import register
 
 register(Predictive)
@@ -68,14 +68,14 @@ class Forecasts:
         """
         n = sum(map(_rows, made))
         parts = _joined([*self.parts, *made])
-        came = jax.tree.map(lambda a: a[:n], parts[0])
-        parts[0] = jax.tree.map(lambda a: a[n:], parts[0])
+        came = tree.map(lambda a: a[:n], parts[0])
+        parts[0] = tree.map(lambda a: a[n:], parts[0])
         return came, Forecasts(tuple(filter(_rows, parts)))
 
     def with_last(self, made: tuple[Any, Any]) -> "Forecasts":
         """Return the same with another forecast of the last row."""
         *parts, last = self.parts
-        return Forecasts(tuple(_joined([*parts, jax.tree.map(lambda a: a[:-1], last), made])))
+        return Forecasts(tuple(_joined([*parts, tree.map(lambda a: a[:-1], last), made])))
 
 
 def _joined(parts: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
@@ -83,7 +83,7 @@ def _joined(parts: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     joined: list[tuple[Any, Any]] = []
     for part in filter(_rows, parts):
         fits = bool(joined) and _shapes(joined[-1]) == _shapes(part)
-        joined.append(jax.tree.map(lambda *a: np.concatenate(a), joined.pop(), part) if fits else part)
+        joined.append(tree.map(lambda *a: np.concatenate(a), joined.pop(), part) if fits else part)
     return joined
 
 
@@ -93,4 +93,4 @@ def _rows(part: tuple[Any, Any]) -> int:
 
 def _shapes(part: tuple[Any, Any]) -> list[tuple[int, ...]]:
     """Return the shapes of all arrays, but for the number of rows."""
-    return [np.shape(a)[1:] for a in jax.tree.leaves(part)]
+    return [np.shape(a)[1:] for a in tree.leaves(part)]

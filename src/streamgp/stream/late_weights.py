@@ -18,6 +18,7 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float, Int
 
 from streamgp.core import NumericPredictive, Predictive, SideBySide
+from streamgp.numerics import tree
 from streamgp.numerics.batching import concatenate
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.precision import in_float64
@@ -203,8 +204,8 @@ def made_from_tree(tree: Sequence[dict[str, Any]], n: int) -> list[tuple[Made, .
 
 
 def _kind(made: Made) -> tuple[Any, ...]:
-    leaves, structure = jax.tree.flatten(made.predictive)
-    return structure, tuple(np.shape(a) for a in leaves), made.since.tobytes()
+    shapes = tuple(np.shape(a) for a in tree.leaves(made.predictive))
+    return tree.form(made.predictive), shapes, made.since.tobytes()
 
 
 def _row(p: Predictive, i: int) -> Predictive:

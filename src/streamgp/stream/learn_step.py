@@ -9,6 +9,7 @@ import numpy as np
 
 from streamgp.core import AnyArray, Info
 from streamgp.likelihoods import AnyPredictive
+from streamgp.numerics import tree
 from streamgp.numerics.batching import COMPILED_BATCH_SIZES, concatenate
 from streamgp.numerics.precision import in_float64
 from streamgp.numerics.threads import one_blas_thread
@@ -149,7 +150,7 @@ def _pass_over(settings: StreamSettings, state: StreamState, rows: RawRows) -> L
     Of several targets those that are there teach how their errors go together, and no row teaches anything else.
     """
     if settings.horizon:  # the forecast that the next target is to meet
-        forecast = jax.tree.map(lambda a: np.repeat(a[:1], len(rows.X), axis=0), state.forecasts.parts[0])
+        forecast = tree.map(lambda a: np.repeat(a[:1], len(rows.X), axis=0), state.forecasts.parts[0])
         info = _described(state, forecast[0])._replace(rules=forecast[1])
     else:
         info = _described(state, predict_next(settings, state, rows.X, rows.times))
@@ -197,7 +198,7 @@ def _learn_batch(settings: StreamSettings, state: StreamState, rows: RawRows, pr
     n, surprises = surprised(settings, state, rows, info, n)
     if n < len(rows.X):
         after, _ = _learn_rows(settings, state, rows.part(slice(n)))
-        info = jax.tree.map(lambda a: a[:n], info)  # as if the rows beyond had other targets, to the last bit
+        info = tree.map(lambda a: a[:n], info)  # as if the rows beyond had other targets, to the last bit
     after = with_surprises(after, rows.X[n - 1 : n], surprises)
     return due_after(settings, after, progress), info._replace(scores=None)
 

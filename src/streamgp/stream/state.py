@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-import jax
 import numpy as np
 from jaxtyping import Float
 
 from streamgp.core import StreamModel
 from streamgp.models.base import FittedExpert
 from streamgp.models.spec import Spec
+from streamgp.numerics import keys
 from streamgp.numerics.batching import COMPILED_BATCH_SIZES, FEW_ROWS, MIN_FILLED_LATER, MIN_FILLED_ROWS, concatenate
 from streamgp.numerics.checkpoint.field_types import check_state, checked
 from streamgp.numerics.standardise import Standardiser
@@ -109,7 +109,7 @@ class StreamState:
             Standardiser.empty(settings.num_outputs),
             Origins.empty(settings.horizon, inputs.width),
             model,
-            model.init(jax.random.key(settings.seed), settings.horizon),
+            model.init(keys.key(settings.seed), settings.horizon),
             num_classes=num_classes,
             correlation=ErrorCorrelation.none(settings.num_outputs) if settings.correlates else None,
             warmup_rows=(RawRows(np.zeros((0, settings.num_inputs)), nothing[1], np.zeros(0)),),

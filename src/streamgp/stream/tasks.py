@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
@@ -17,6 +16,7 @@ from streamgp.models.gaussian.provisional import provisional_ensemble, provision
 from streamgp.models.gaussian.warmup import prior_log_weights
 from streamgp.models.generalised.warmup import provisional_generalised
 from streamgp.models.spec import Spec
+from streamgp.numerics import tree
 from streamgp.numerics.batching import FEW_ROWS
 from streamgp.numerics.standardise import Standardiser
 
@@ -180,7 +180,7 @@ class Counts:
 
     def in_units(self, predictive: AnyPredictive, n: int, targets: Standardiser, num_classes: int) -> AnyPredictive:
         """Return the prediction as it is."""
-        return jax.tree.map(lambda a: np.asarray(a)[:n], predictive)
+        return tree.map(lambda a: np.asarray(a)[:n], predictive)
 
     def constant(self, targets: Standardiser) -> list[float | None]:
         """Return None for each: these targets are not scaled."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from streamgp.core import Info, Predictive, StreamModel
 from streamgp.models.base import FittedModel, WarmupRows
+from streamgp.numerics import keys, tree
 from streamgp.numerics.batching import concatenate
 from streamgp.stream.batches import BatchEngine
 from streamgp.stream.forecast_queue import Origins
@@ -82,7 +83,7 @@ def rebuild(settings: StreamSettings, state: StreamState, progress: Progress) ->
         rebuilt = replace(rebuilt, experts=tuple(experts))
     else:
         model = _provisional(settings, state, X, y, times, widened.shape[1])
-    prior = model.init(jax.random.key(settings.seed), h)
+    prior = model.init(keys.key(settings.seed), h)
     rebuilt, info = replace(rebuilt, model=model, model_state=prior), None
     if state.rows > h and (not ends or spec.warmup_posterior == "condition"):
         n, stamps = state.rows - h, times if settings.timed else None
@@ -139,7 +140,7 @@ def _prior_log_weights(settings: StreamSettings, state: StreamState, info: Info,
         return None
     h = settings.horizon  # so many rows after the one that it was made at a forecast falls due
     n = (len(y) - h) // 2
-    latest: Predictive = jax.tree.map(lambda a: a[len(y) - h - n : len(y) - h], info.predictive)
+    latest: Predictive = tree.map(lambda a: a[len(y) - h - n : len(y) - h], info.predictive)
     density = np.asarray(latest.component_log_density(y[len(y) - n :]))
     return settings.task.prior_log_weights(density / max(h, 1), state.experts)
 

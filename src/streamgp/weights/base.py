@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float
 
+from streamgp.numerics import tree
 from streamgp.numerics.arrays import AnyArray, namespace
 
 # What an outlier is worth to every expert at least, in each output: as if it came from anywhere within fifty
@@ -70,7 +71,7 @@ def scan_rule(
         else:
             together = logsumexp(jnp.where(absent, -jnp.inf, weights + density))
             after = _kept(absent, state, rule.update(state, jnp.where(absent, together, density)))
-        new = jax.tree.map(lambda a, b: jnp.where(keep, a, b), after, state)
+        new = tree.map(lambda a, b: jnp.where(keep, a, b), after, state)
         return new, state
 
     return jax.lax.scan(learn, state, (jnp.asarray(log_density), jnp.asarray(mask), is_outlier))

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp
@@ -11,12 +10,13 @@ from jaxtyping import Array, Float
 
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.checkpoint.field_types import check_state
+from streamgp.numerics.module import Module, static_field
 from streamgp.weights.base import WeightRule, fresh_start, posterior, relative
 from streamgp.weights.rules import BMA, SoftBayes, fixed_share, share
 
 
 @register
-class MixtureState(eqx.Module):
+class MixtureState(Module):
     """The state of each rule, and the log weights of the rules for the next row."""
 
     rules: tuple[Any, ...]
@@ -24,7 +24,7 @@ class MixtureState(eqx.Module):
 
 
 @register
-class Mixture(eqx.Module):
+class Mixture(Module):
     """Bayes' rule over weight rules, as it is used over experts; itself a rule. Build it with `mixture`.
 
     A rule is weighed by the density that its weights gave each target. Without a share the cumulative log loss is
@@ -43,8 +43,8 @@ class Mixture(eqx.Module):
     """
 
     rules: tuple[WeightRule, ...]
-    names: tuple[str, ...] = eqx.field(static=True)
-    share: float = eqx.field(static=True)
+    names: tuple[str, ...] = static_field()
+    share: float = static_field()
 
     @property
     def shuts_down(self) -> bool:

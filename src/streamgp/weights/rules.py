@@ -6,7 +6,6 @@ The state of each rule here is the log weights for the next row, so that `predic
 from collections.abc import Sequence
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,11 +13,12 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float, Int
 
 from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.module import Module, static_field
 from streamgp.weights.base import WeightRule, fresh_start, posterior, relative
 
 
 @register
-class BMA(eqx.Module):
+class BMA(Module):
     """Bayesian model averaging: the weight of an expert is its posterior probability.
 
     Parameters
@@ -29,7 +29,7 @@ class BMA(eqx.Module):
         a weight of exp(-10,000) can still come back.
     """
 
-    threshold: float = eqx.field(static=True, default=0.0)
+    threshold: float = static_field(default=0.0)
 
     @property
     def shuts_down(self) -> bool:
@@ -54,7 +54,7 @@ class BMA(eqx.Module):
 
 
 @register
-class Share(eqx.Module):
+class Share(Module):
     """Switching inside groups of experts: each passes `rate` of its weight to every other of its group.
 
     One group of all K experts is fixed share (Herbster and Warmuth 1998; Lu et al. 2022, Eq. as4, with
@@ -75,9 +75,9 @@ class Share(eqx.Module):
     """
 
     groups: Int[Array, " k"]
-    rate: float = eqx.field(static=True)
-    background: float = eqx.field(static=True)
-    num_groups: int = eqx.field(static=True)
+    rate: float = static_field()
+    background: float = static_field()
+    num_groups: int = static_field()
 
     shuts_down = False
 
@@ -127,7 +127,7 @@ class Share(eqx.Module):
 
 
 @register
-class Markov(eqx.Module):
+class Markov(Module):
     """Switching by any transition matrix: ``w <- Q w``, predict, then Bayes' rule.
 
     Parameters
@@ -157,7 +157,7 @@ class Markov(eqx.Module):
 
 
 @register
-class DMA(eqx.Module):
+class DMA(Module):
     """Dynamic model averaging (Raftery, Karny and Ettler 2010): ``w <- w^forgetting``, predict, then Bayes.
 
     It is Bayes with likelihoods that fade: before row t the log weight of an expert is, up to a constant, the sum
@@ -180,11 +180,11 @@ class DMA(eqx.Module):
         The exponent, alpha in the paper, in (0, 1); 0.99 is the paper's. One would be BMA.
     """
 
-    forgetting: float = eqx.field(static=True, default=0.99)
+    forgetting: float = static_field(default=0.99)
 
     shuts_down = False
 
-    def __check_init__(self) -> None:
+    def __post_init__(self) -> None:
         if not 0.0 < self.forgetting < 1.0:
             raise ValueError(f"DMA: expected a forgetting exponent in (0, 1), got {self.forgetting}; 1 would be BMA")
 
@@ -206,7 +206,7 @@ class DMA(eqx.Module):
 
 
 @register
-class SoftBayes(eqx.Module):
+class SoftBayes(Module):
     """Soft-Bayes (Orseau, Lattimore and Legg 2017): ``w <- w (1 - rate + rate p / sum_j w_j p_j)``.
 
     It aims at the best lasting blend of the experts rather than at the best expert: the regret to the best fixed
@@ -222,11 +222,11 @@ class SoftBayes(eqx.Module):
         The learning rate, eta in the paper, in (0, 1).
     """
 
-    rate: float = eqx.field(static=True, default=0.1)
+    rate: float = static_field(default=0.1)
 
     shuts_down = False
 
-    def __check_init__(self) -> None:
+    def __post_init__(self) -> None:
         if not 0.0 < self.rate < 1.0:
             raise ValueError(f"SoftBayes: expected a learning rate in (0, 1), got {self.rate}; 1 would be BMA")
 

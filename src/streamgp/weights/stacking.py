@@ -8,15 +8,16 @@ All rules here learn from ``x = r / w'r``, minus the gradient of the row's log l
 most 1 / w_k for expert k, and does not change if all densities are multiplied by one number.
 """
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float
 
+from streamgp.numerics import tree
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.linalg import cholesky, cholesky_solve
+from streamgp.numerics.module import Module, static_field
 from streamgp.weights.base import fresh_start, relative
 
 # A weight below e^-this can gain no more at one row: the logs of the weights stay finite, whatever the densities.
@@ -26,7 +27,7 @@ _MAX_STEPS = 60
 
 
 @register
-class ExponentiatedGradient(eqx.Module):
+class ExponentiatedGradient(Module):
     """Stacking by exponentiated gradient: ``w <- w exp(rate x)``, normalised (Helmbold et al. 1998).
 
     With G_t = max_k x_k of row t, the log loss over T rows exceeds that of any sequence of blends u with S switches
@@ -53,12 +54,12 @@ class ExponentiatedGradient(eqx.Module):
         Probability, per row, of a fresh start: the weights move this far towards equal ones.
     """
 
-    rate: float = eqx.field(static=True, default=0.05)
-    share: float = eqx.field(static=True, default=0.0)
+    rate: float = static_field(default=0.05)
+    share: float = static_field(default=0.0)
 
     shuts_down = False
 
-    def __check_init__(self) -> None:
+    def __post_init__(self) -> None:
         if not 0.0 < self.rate < np.inf:
             raise ValueError(f"ExponentiatedGradient: expected a positive learning rate, got {self.rate}")
         if not 0.0 <= self.share < 1.0:
@@ -84,7 +85,7 @@ class ExponentiatedGradient(eqx.Module):
 
 
 @register
-class NewtonState(eqx.Module):
+class NewtonState(Module):
     """Log weights for the next row, and the quadratic below the log score so far: b'p - p'A p / 2 for a blend p."""
 
     log_weights: Float[Array, " k"]
@@ -93,7 +94,7 @@ class NewtonState(eqx.Module):
 
 
 @register
-class NewtonStep(eqx.Module):
+class NewtonStep(Module):
     """Stacking by the online Newton step (Agarwal, Hazan, Kale and Schapire 2006), with a rate of its own per row.
 
     The weights are ``w = (1 - mixing) p + mixing / K``, where p is the point of the simplex that is nearest to A^-1 b
@@ -122,11 +123,11 @@ class NewtonStep(eqx.Module):
         The part of the weights that is spread evenly. It keeps every weight above mixing / K.
     """
 
-    mixing: float = eqx.field(static=True, default=1e-3)
+    mixing: float = static_field(default=1e-3)
 
     shuts_down = False
 
-    def __check_init__(self) -> None:
+    def __post_init__(self) -> None:
         if not 0.0 < self.mixing < 1.0:
             raise ValueError(f"NewtonStep: expected a mixing in (0, 1), got {self.mixing}")
 
@@ -148,7 +149,7 @@ class NewtonStep(eqx.Module):
         beta = 3.0 / (1.0 + 2.0 * jnp.max(x))
         A, b = state.A + beta * jnp.outer(x, x), state.b + (1.0 + beta) * x
         after = NewtonState(fresh_start(jnp.log(nearest_blend(A, b)), self.mixing), A, b)
-        return jax.tree.map(lambda new, old: jnp.where(jnp.isfinite(total), new, old), after, state)
+        return tree.map(lambda new, old: jnp.where(jnp.isfinite(total), new, old), after, state)
 
 
 def nearest_blend(A: Float[Array, "k k"], b: Float[Array, " k"]) -> Float[Array, " k"]:

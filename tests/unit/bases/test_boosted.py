@@ -7,8 +7,8 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 from streamgp.bases import Boosted
-from streamgp.bases.base import numpy_generator
 from streamgp.bases.boosted import LEARNING_RATE, LEAVES, MIN_ROWS, held_out
+from streamgp.numerics import keys
 
 KEY = jax.random.key(4)
 N, D = 400, 3
@@ -29,7 +29,7 @@ def built(X: np.ndarray, y: np.ndarray, start: float = 1.0) -> Boosted:
 def test_it_says_what_scikit_learns_trees_say(start: float):
     X, y = table()
     kept = np.setdiff1d(np.arange(N), held_out(N))
-    seed = int(numpy_generator(KEY).integers(2**32, dtype=np.uint32))
+    seed = int(keys.generator(np.asarray(jax.random.key_data(KEY))).integers(2**32, dtype=np.uint32))
     new = np.vstack([table(300, 1)[0], [[50.0, -50.0, 0.0]], X[:5]])
     found = np.asarray(built(X, y, start)(jnp.asarray(new)))
     assert found.shape == (len(new), D + 3)

@@ -17,6 +17,7 @@ from streamgp.filters.dynamics import parse, random_walk
 from streamgp.filters.kalman import FilterState
 from streamgp.filters.laplace import Latent, predict_rows, prior_state, update_block, update_blocks
 from streamgp.likelihoods import Likelihood, Logistic
+from streamgp.numerics.module import static_field
 
 GOLDEN = np.load(Path(__file__).parents[2] / "golden" / "logistic.npz")
 NAMES = {
@@ -35,7 +36,7 @@ class Softmax(Likelihood):
     """Class 0 has the logit 0, the others have their latent value and an intercept."""
 
     intercept: Float[Array, ""]
-    classes: int = eqx.field(static=True)
+    classes: int = static_field()
 
     @property
     def num_latents(self) -> int:

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-import jax
 import numpy as np
 from jaxtyping import Bool, Float
 
@@ -13,6 +12,7 @@ from streamgp.filters.engine.blas import Matrices, address
 from streamgp.filters.engine.block_covariances import LARGE, BlockCovariances, diagonal_of
 from streamgp.filters.guard import BlockGuard
 from streamgp.filters.kalman import ExpertVariances, FilterState, ForecastFeatures, Predicted, prior_state
+from streamgp.numerics import tree
 
 TOLERATED = 1e-3  # share of the noise by which rounding may make a variance too small
 
@@ -237,7 +237,7 @@ def restart(beliefs: FilterState, prior_var: Float[np.ndarray, "g r"]) -> None:
         return
     features, outputs = beliefs.mean.shape[-2:]
     prior = prior_state(features, outputs, prior_var, beliefs.guard is not None)
-    for ours, theirs in zip(jax.tree.leaves(beliefs), jax.tree.leaves(prior), strict=True):
+    for ours, theirs in zip(tree.leaves(beliefs), tree.leaves(prior), strict=True):
         ours[~sound] = theirs[~sound]
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,13 +13,15 @@ from streamgp.bases.base import Basis
 from streamgp.core import AnyArray, namespace
 from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.kalman import ExpertVariances
+from streamgp.numerics import tree
 from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.module import Module
 
 BLOCK = 64  # rows: long enough for matrix products, short beside F (docs/research/performance.md)
 
 
 @register
-class Group(eqx.Module):
+class Group(Module):
     """Experts of equal shape: G bases (leading axis), each with R dynamics that share its features."""
 
     basis: Basis
@@ -28,14 +29,14 @@ class Group(eqx.Module):
     dynamics: Dynamics
 
 
-class ForecastInputs(eqx.Module):
+class ForecastInputs(Module):
     """For every row of the blocks, the inputs of a row that is to be forecast after it, and its time."""
 
     X: Float[AnyArray, "m b d"]
     tau: Float[AnyArray, "m b"]
 
 
-class Blocks(eqx.Module):
+class Blocks(Module):
     """Rows of a stream, m blocks of b; the last one filled up with rows that the mask leaves out.
 
     Where there are `later` rows, the filters forecast those in place of one-step-ahead predictions. The
@@ -88,9 +89,9 @@ def forecast_features(basis: Basis, rows: ForecastInputs) -> Float[AnyArray, "m 
     return basis(rows.X.reshape(m * b, d)).reshape(m, b, -1)
 
 
-def member(tree: Any, index: Any) -> Any:
+def member(stacked: Any, index: Any) -> Any:
     """Return one of a stack of modules."""
-    return jax.tree.map(lambda a: a[index], tree)
+    return tree.map(lambda a: a[index], stacked)
 
 
 def stack(trees: Sequence[Any]) -> Any:
@@ -102,7 +103,7 @@ def stack(trees: Sequence[Any]) -> Any:
             return jax.device_put(np.stack(leaves))
         return jnp.stack(leaves)
 
-    return jax.tree.map(joined, *trees)
+    return tree.map(joined, *trees)
 
 
 def _as_it_is_in_numpy(a: Any) -> bool:
@@ -124,8 +125,8 @@ def group_by_shape(bases: Sequence[Basis]) -> list[list[list[int]]]:
         by_basis.setdefault(id(basis), []).append(i)
     by_shape: dict[tuple, list[list[int]]] = {}
     for members in by_basis.values():
-        leaves, structure = jax.tree.flatten(bases[members[0]])
-        shape = structure, tuple((a.shape, a.dtype) for a in leaves)
+        basis = bases[members[0]]
+        shape = tree.form(basis), tuple((a.shape, a.dtype) for a in tree.leaves(basis))
         by_shape.setdefault((shape, len(members)), []).append(members)
     return list(by_shape.values())
 

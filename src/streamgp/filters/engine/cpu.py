@@ -23,6 +23,7 @@ from streamgp.filters.engine import blockfilter
 from streamgp.filters.engine.block_covariances import LARGE
 from streamgp.filters.engine.blocks import Blocks, Group, features, forecast_features, member
 from streamgp.filters.kalman import ExpertVariances, FilterState, ForecastFeatures, Predicted
+from streamgp.numerics import tree
 from streamgp.numerics.precision import float64
 from streamgp.numerics.threads import one_blas_thread
 
@@ -44,14 +45,14 @@ def update_groups(
     m = blocks.mask.shape[0]
     # Blocks at the end with no row in them are no work.
     used = m - int(np.argmax(np.any(np.asarray(blocks.mask)[::-1], axis=1)))
-    blocks = jax.tree.map(lambda a: a[:used], blocks)
+    blocks = tree.map(lambda a: a[:used], blocks)
     y, tau = np.asarray(blocks.y), np.asarray(blocks.tau)
     rows = y, np.asarray(blocks.mask), tau, None if blocks.extra is None else np.asarray(blocks.extra)
     states, parts, waiting = [], [], []
     later_tau = None if blocks.later is None else np.asarray(blocks.later.tau)
     with one_blas_thread():
         for group, belief, alive in zip(groups, beliefs, live, strict=True):
-            belief = jax.tree.map(np.array, belief)
+            belief = tree.map(np.array, belief)
             loc, var = (np.full((*alive.shape, m, *a.shape[1:]), value) for a, value in ((y, 0.0), (tau, 1.0)))
             part = Predicted(loc, var, None if belief.guard is None else np.zeros(var.shape, bool))
             basis, noise, dynamics = as_numpy((group.basis, group.noise, group.dynamics))
@@ -63,7 +64,7 @@ def update_groups(
                     if g not in ready:
                         ready[g] = _pool().submit(_features, member(basis, g), blocks, moves, flags)
                 job = partial(_run, [ready[g] for g in bases], member(belief, which), rows, later_tau)
-                found = jax.tree.map(lambda a, which=which: a[which][:, :, :used], part)
+                found = tree.map(lambda a, which=which: a[which][:, :, :used], part)
                 variances = ExpertVariances(*member(noise, which))
                 waiting.append(_pool().submit(job, member(dynamics, which), variances, found))
             states.append(belief)
@@ -182,9 +183,9 @@ def _features(basis: Basis, blocks: Blocks, moves: bool, flags: np.ndarray) -> t
     return Phi, Phi @ Phi.transpose(0, 2, 1), theirs, None if theirs is None else Phi @ theirs.transpose(0, 2, 1)
 
 
-def as_numpy(tree: Any) -> Any:
+def as_numpy(given: Any) -> Any:
     """Return a tree with its arrays as NumPy's."""
-    return jax.tree.map(np.asarray, tree)
+    return tree.map(np.asarray, given)
 
 
 def _cores() -> int:

@@ -18,6 +18,7 @@ from streamgp.filters.kalman import (
     predict_rows,
     update_blocks,
 )
+from streamgp.numerics import tree
 
 
 def _each(platform: str) -> Callable[[Callable[[tuple], Any], tuple], Any]:
@@ -71,7 +72,7 @@ def update_group(
             return Phi, jnp.einsum("mif,mjf->mij", Phi, Phi), later, outside
 
         def nothing() -> tuple:
-            return jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(prepare))
+            return tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(prepare))
 
         Phi, gram, later, outside = prepare() if always else jax.lax.cond(live.any(), prepare, nothing)
 

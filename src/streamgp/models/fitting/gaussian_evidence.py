@@ -18,6 +18,7 @@ from jaxtyping import Array, Float
 from streamgp.bases.base import Basis
 from streamgp.filters.engine.cpu import as_numpy
 from streamgp.models.fitting import hyperparameters
+from streamgp.numerics import tree
 from streamgp.numerics.compilation import LIGHT, compiled
 from streamgp.numerics.linalg import add_diagonal, cholesky, cholesky_solve, log_det
 
@@ -131,7 +132,7 @@ def limits(basis: Basis, trainable: tuple[str, ...]) -> Float[np.ndarray, "p 2"]
         "log_prior_var": np.asarray(hyperparameters.PRIOR_BOUNDS),
         "log_noise_var": np.asarray(_NOISE_BOUNDS),
     }
-    return np.concatenate([b.reshape(-1, 2) for b in jax.tree.leaves(bounds)])
+    return np.concatenate([b.reshape(-1, 2) for b in tree.leaves(bounds)])
 
 
 def loss(

@@ -12,11 +12,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float
 
 from streamgp.bases.base import Basis
 from streamgp.core import AnyArray
 from streamgp.models.fitting.gaussian_evidence import Fit, fit_at, limits, loss, unconstrain
+from streamgp.numerics import keys
+from streamgp.numerics.keys import Key
 from streamgp.numerics.linalg import symmetrise
 
 MAX_DIRECTIONS = 300  # a Hessian of more hyperparameters is not computed
@@ -59,7 +61,7 @@ def laplace_samples(
     X: Float[Array, "n d"],
     y: Float[Array, "n e"],
     count: int,
-    key: Key[Array, ""],
+    key: Key,
 ) -> list[Fit]:
     """Draw `count` bases with hyperparameters from the Laplace approximation of the evidence around `fit`.
 
@@ -85,7 +87,7 @@ def laplace_samples(
         move = partial(np.matmul, covariance_root(np.asarray(hessian)[np.ix_(free, free)]))
     samples = []
     for i in range(count):
-        drawn = np.asarray(jax.random.normal(jax.random.fold_in(key, i), (free.size,), optimum.dtype))
+        drawn = np.asarray(jax.random.normal(keys.fold_in(key, i), (free.size,), optimum.dtype))
         flat = np.array(optimum)
         flat[free] += move(drawn)
         flat = np.clip(flat, low, high)

@@ -25,6 +25,7 @@ from streamgp.core import AnyArray
 from streamgp.filters.engine.cpu import as_numpy
 from streamgp.likelihoods.base import Likelihood, derivatives, halved
 from streamgp.models.fitting.hyperparameters import PRIOR_BOUNDS, constrain, limits, search, unconstrain
+from streamgp.numerics import tree
 from streamgp.numerics.compilation import LIGHT, compiled
 from streamgp.numerics.linalg import add_diagonal, cholesky, cholesky_solve, log_det
 
@@ -266,7 +267,7 @@ def _at(
 
 
 def _flat_bounds(bounds: Any) -> Float[np.ndarray, "p 2"]:
-    return np.concatenate([b.reshape(-1, 2) for b in jax.tree.leaves(bounds)])
+    return np.concatenate([b.reshape(-1, 2) for b in tree.leaves(bounds)])
 
 
 def _likelihood_limits(likelihood: Likelihood) -> dict[str, np.ndarray]:

@@ -8,7 +8,6 @@ of which sees every h-th row).
 
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,13 +16,15 @@ from jaxtyping import Array, Bool, Float, Int
 
 from streamgp.core import Predictive, namespace, recalibration
 from streamgp.filters.noise import NoiseKinds, NoiseState
+from streamgp.numerics import tree
 from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.module import Module
 from streamgp.weights import OUTLIER_LOG_DENSITY, Mixture, WeightRule, present, scan_rule, trust
 
 
 @register
-class PendingForecasts(eqx.Module):
+class PendingForecasts(Module):
     """The forecasts of the next h rows, each made h rows before its own; oldest first.
 
     Attributes
@@ -42,7 +43,7 @@ class PendingForecasts(eqx.Module):
     def empty(cls, horizon: int, num_filters: int, num_outputs: int, noise: NoiseState | None) -> "PendingForecasts":
         """Return the queue before the first row."""
         missing = np.full((horizon, num_filters, num_outputs), np.nan)
-        return cls(missing, missing, jax.tree.map(lambda a: np.repeat(np.asarray(a)[None], horizon, axis=0), noise))
+        return cls(missing, missing, tree.map(lambda a: np.repeat(np.asarray(a)[None], horizon, axis=0), noise))
 
     @property
     def horizon(self) -> int:
@@ -226,13 +227,11 @@ class _Schedule(NamedTuple):
 
     def pop_due(self, queue: Any, made: Any) -> Any:
         """Return the entry of each row, which was made when the row was forecast."""
-        return jax.tree.map(lambda a, b: self._join(a, b)[self.due], queue, made)
+        return tree.map(lambda a, b: self._join(a, b)[self.due], queue, made)
 
     def remaining(self, queue: Any, made: Any) -> Any:
         """Return the queue after the rows."""
-        return jax.tree.map(
-            lambda a, b: jax.lax.dynamic_slice_in_dim(self._join(a, b), self.count, len(a)), queue, made
-        )
+        return tree.map(lambda a, b: jax.lax.dynamic_slice_in_dim(self._join(a, b), self.count, len(a)), queue, made)
 
     def _join(self, queue: AnyArray, made: AnyArray) -> Array:
         return jnp.concatenate([jnp.asarray(queue), jnp.asarray(made)[self.order]])
@@ -240,4 +239,4 @@ class _Schedule(NamedTuple):
 
 def _after_each(before: Any, last: Any) -> Any:
     """Return the state after each row, from those before each row and the one after all."""
-    return jax.tree.map(lambda a, b: jnp.concatenate([a[1:], jnp.asarray(b)[None]]), before, last)
+    return tree.map(lambda a, b: jnp.concatenate([a[1:], jnp.asarray(b)[None]]), before, last)

@@ -10,11 +10,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key
 
 from streamgp.bases import BASES, Basis, Learner
 from streamgp.models.fitting.gaussian_evidence import INITIAL_NOISE_VAR
 from streamgp.models.spec import Spec
+from streamgp.numerics import keys
+from streamgp.numerics.keys import Key
 from streamgp.numerics.precision import float64
 from streamgp.numerics.threads import one_blas_thread
 
@@ -48,7 +49,7 @@ class FitTask:
     basis: Basis
     start: float
     trainable: tuple[str, ...]
-    key: Key[Array, ""]
+    key: Key
     noise_var: float = INITIAL_NOISE_VAR
 
 
@@ -67,7 +68,7 @@ def make_fit_tasks(
         fixed = spec.lengthscales if "lengthscale" in cls.trainable else None
         starts = fixed or cls.starts
         for i, start in enumerate(starts):
-            key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), position), i)
+            key = keys.fold_in(keys.fold_in(keys.key(seed), position), i)
             basis = cls.from_data(X, num_features=features, start=start, key=key, y=y)
             trainable = tuple(basis.trainable)
             if fixed:
@@ -82,7 +83,7 @@ def _learner_tasks(name: str, position: int, X: np.ndarray, y: np.ndarray, seed:
     """Fit a regressor of the user's to the rows, and to the latter half of them."""
     tasks = []
     for i, (start, label) in enumerate(zip(Learner.starts, (name, f"{name} latest"), strict=True)):
-        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), position), i)
+        key = keys.fold_in(keys.fold_in(keys.key(seed), position), i)
         tasks.append(FitTask(name, label, Learner.fitted(name, X, y, start=start, key=key), start, (), key))
     return tasks
 

@@ -14,6 +14,7 @@ from streamgp.core import AnyArray, Info, Predictive, recalibration
 from streamgp.filters.kalman import Predicted
 from streamgp.filters.noise import NoiseKinds
 from streamgp.models.gaussian.delayed_feedback import ScoringState, add_noise, drop_non_finite, learn_from_targets
+from streamgp.numerics import tree
 from streamgp.numerics.compilation import UNOPTIMISED, compiled
 from streamgp.weights import WeightRule, present
 
@@ -33,7 +34,7 @@ def mix(
 
     Compiled on its own it takes no bases, as `learn_weights` does.
     """
-    for_all = jax.tree.map(lambda a: jnp.asarray(a)[None], scoring.noise)
+    for_all = tree.map(lambda a: jnp.asarray(a)[None], scoring.noise)
     loc, var, _ = collect(order, parts)
     loc = jnp.where(jnp.asarray(live)[None, :, None], loc, jnp.nan)
     if extra is not None:
@@ -101,7 +102,7 @@ def _learns_from_target(leaves: tuple[Any, ...], structure: Any) -> Callable[...
 
     def learn(arrays: Any, scoring: ScoringState, asleep: AnyArray | None, row: tuple[Any, ...]) -> tuple:
         rule, noise = eqx.combine(arrays, jax.tree.unflatten(structure, leaves))
-        loc, var, y, gap, is_outlier = jax.tree.map(lambda a: a[None], row)
+        loc, var, y, gap, is_outlier = tree.map(lambda a: a[None], row)
         var = jnp.broadcast_to(var[:, :, None], loc.shape)
         rows = loc, var, y, jnp.ones(1, bool), gap, is_outlier, asleep
         scoring, _, _, flagged, scores = learn_from_targets(rule, noise, scoring, *rows)
@@ -122,10 +123,10 @@ def collect(
     def in_order(*each: AnyArray) -> Array:
         return jnp.moveaxis(jnp.concatenate([a.reshape(-1, *a.shape[2:]) for a in each])[back], 0, 1)
 
-    loc, var, is_outlier = jax.tree.map(in_order, *parts)
+    loc, var, is_outlier = tree.map(in_order, *parts)
     return loc, jnp.broadcast_to(var[:, :, None], loc.shape), is_outlier
 
 
 def _join(part: Predicted, n: int) -> Predicted:
     """Join blocks to rows, without the padding."""
-    return jax.tree.map(lambda a: a.reshape(*a.shape[:2], -1, *a.shape[4:])[:, :, :n], part)
+    return tree.map(lambda a: a.reshape(*a.shape[:2], -1, *a.shape[4:])[:, :, :n], part)

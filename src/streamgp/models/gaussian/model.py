@@ -12,7 +12,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Bool, Float
 
 from streamgp.core import AnyArray, Info, Predictive, RowEngine, StreamModel, namespace, recalibration
 from streamgp.filters.engine import cpu, xla
@@ -29,6 +29,8 @@ from streamgp.models.gaussian.resting import Resting
 from streamgp.models.gaussian.state import EnsembleState
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.compilation import is_traced
+from streamgp.numerics.keys import Key
+from streamgp.numerics.module import static_field
 from streamgp.numerics.standardise import Standardiser
 from streamgp.weights import WeightRule
 from streamgp.weights.experts import expert_weights, prior_weights, rule_weights
@@ -50,15 +52,15 @@ class Ensemble(StreamModel):
     rule: WeightRule
     log_prior: Float[Array, " k"]
     time_unit: Float[Array, ""]
-    order: tuple[int, ...] = eqx.field(static=True)
-    names: tuple[str, ...] = eqx.field(static=True)
-    num_inputs: int = eqx.field(static=True)
-    num_outputs: int = eqx.field(static=True)
+    order: tuple[int, ...] = static_field()
+    names: tuple[str, ...] = static_field()
+    num_inputs: int = static_field()
+    num_outputs: int = static_field()
     noise: NoiseKinds = CONSTANT_NOISE
-    guarded: bool = eqx.field(static=True, default=False)
-    recalibrated: bool = eqx.field(static=True, default=False)
-    rests: bool = eqx.field(static=True, default=False)
-    brief: bool = eqx.field(static=True, default=False)
+    guarded: bool = static_field(default=False)
+    recalibrated: bool = static_field(default=False)
+    rests: bool = static_field(default=False)
+    brief: bool = static_field(default=False)
 
     @property
     def num_experts(self) -> int:
@@ -75,7 +77,7 @@ class Ensemble(StreamModel):
         """Return (G, R) of every group."""
         return [group.noise.prior_var.shape for group in self.groups]
 
-    def init(self, key: Key[Array, ""], horizon: int = 0) -> EnsembleState:
+    def init(self, key: Key, horizon: int = 0) -> EnsembleState:
         """Return the prior state, to forecast `horizon` rows ahead; `key` is not used."""
         given = [group.noise.prior_var for group in self.groups]  # in NumPy nothing is compiled
         prior_vars = cpu.as_numpy(given) if cpu.supports(self.log_prior, *given) else given

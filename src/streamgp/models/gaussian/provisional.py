@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -11,6 +10,7 @@ from streamgp.filters.dynamics import parse
 from streamgp.filters.noise import parse as parse_noise
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import Ensemble, ensemble
+from streamgp.numerics import keys
 from streamgp.numerics.standardise import Standardiser
 from streamgp.weights import SoftBayes, fixed_share, mixture
 
@@ -59,7 +59,7 @@ def provisional_experts(num_inputs: int, seed: int) -> list[Expert]:
     waves: list[Basis] = []
     box = np.stack([np.zeros(num_inputs), np.ones(num_inputs)])
     for i, scale in enumerate(PROVISIONAL_LENGTHSCALES):
-        key = jax.random.fold_in(jax.random.key(seed), i)
+        key = keys.fold_in(keys.key(seed), i)
         start = scale * float(np.sqrt(num_inputs))
         waves.append(Fourier.from_data(box, num_features=PROVISIONAL_FEATURES, start=start, key=key))
     pairs = [(plane, name) for name in PROVISIONAL_DYNAMICS] + [(basis, "static") for basis in waves]

@@ -25,6 +25,7 @@ from streamgp.models.gaussian.model import Ensemble, ensemble
 from streamgp.models.gaussian.state import EnsembleState
 from streamgp.models.gaussian.warmup import dynamics_of
 from streamgp.models.spec import Spec
+from streamgp.numerics import keys, tree
 from streamgp.numerics.batching import BATCH_SIZES, split_batches
 from streamgp.weights import BMA
 from streamgp.weights.experts import expert_weights, joined_weights
@@ -88,10 +89,10 @@ def renew(
         for slots in slots_of(model, kind):
             weights = [weight[_experts(model, slot)].sum() for slot in slots]
             weakest, best = slots[int(np.argmin(weights))], slots[int(np.argmax(weights))]
-            key = jax.random.fold_in(jax.random.key(seed), _RENEWAL_KEY + weakest.group)
+            key = keys.fold_in(keys.key(seed), _RENEWAL_KEY + weakest.group)
             basis = member(model.groups[best.group].basis, best.number)
             try:
-                fit = _refitted(basis, rows, jax.random.fold_in(key, learnt))
+                fit = _refitted(basis, rows, keys.fold_in(key, learnt))
             except LearnerError as error:  # the user's code: what it was fitted to before goes on
                 warnings.warn(f"renewal after {learnt:,} rows: {error}", stacklevel=2)
                 continue
@@ -151,12 +152,12 @@ def _replaced(spec: Spec, model: Ensemble, slot: Slot, fit: Fit, rows: WarmupRow
     R = len(each)
     variances = ExpertVariances(jnp.full(R, fit.prior_var), jnp.full(R, fit.noise_var))
     put = lambda whole, new: jnp.asarray(whole).at[slot.number].set(new)  # noqa: E731
-    basis = jax.tree.map(put, group.basis, fit.basis)
+    basis = tree.map(put, group.basis, fit.basis)
     new = replace(
         group,
         basis=basis,
-        noise=jax.tree.map(put, group.noise, variances),
-        dynamics=jax.tree.map(put, group.dynamics, stack(each)),
+        noise=tree.map(put, group.noise, variances),
+        dynamics=tree.map(put, group.dynamics, stack(each)),
     )
     return replace(model, groups=(*model.groups[: slot.group], new, *model.groups[slot.group + 1 :]))
 
@@ -180,7 +181,7 @@ def _conditioned(
         guarded=model.guarded,
         brief=True,
     )
-    own = alone.init(jax.random.key(0))
+    own = alone.init(keys.key(0))
     for part, size in split_batches(len(learnt), BATCH_SIZES[:2]):
         which = learnt[part]
         n = len(which)
@@ -194,7 +195,7 @@ def _conditioned(
         return changed
 
     filters = list(state.filters)
-    filters[slot.group] = jax.tree.map(put, filters[slot.group], own.filters[0])
+    filters[slot.group] = tree.map(put, filters[slot.group], own.filters[0])
     if state.noise is None or own.noise is None:
         return replace(state, filters=tuple(filters))
     rate, error = np.array(state.noise.rate), np.array(state.noise.error)

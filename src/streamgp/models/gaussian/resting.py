@@ -12,7 +12,6 @@ is looked at after every 16th.
 from dataclasses import replace
 from typing import Any
 
-import equinox as eqx
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
@@ -21,6 +20,7 @@ from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.engine.blocks import split_by_group
 from streamgp.filters.kalman import FilterState
 from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.module import Module
 
 PERIOD = 1024  # rows after which it is decided anew who rests
 BLOCK = 16  # rows whose mean log score is compared with that of the blocks before
@@ -34,7 +34,7 @@ KEPT = 3  # periods after the last one in which it had weight, for which a filte
 
 
 @register
-class Scores(eqx.Module):
+class Scores(Module):
     """The mean log score of the mixture by blocks of rows: those of the open block, and how the full ones were.
 
     Attributes
@@ -75,7 +75,7 @@ class Scores(eqx.Module):
 
 
 @register
-class Resting(eqx.Module):
+class Resting(Module):
     """Who rests, and what the next decision is made from; everything by filter, in the user's order.
 
     Attributes

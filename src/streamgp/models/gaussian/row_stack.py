@@ -6,13 +6,13 @@ Every call into NumPy takes time, so that few stacks are better than many groups
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.engine.rowfilter import RowFilter, RowPrediction
 from streamgp.filters.kalman import ExpertVariances, FilterState
+from streamgp.numerics import tree
 
 
 class RowStack:
@@ -38,14 +38,14 @@ class RowStack:
         awake: Bool[np.ndarray, " n"],
     ) -> None:
         self._copies = [part[0].mean.shape[0] for part in parts]
-        joined = jax.tree.map(lambda *a: np.concatenate(a), *parts)
+        joined = tree.map(lambda *a: np.concatenate(a), *parts)
         self._beliefs: FilterState = joined[0]
         here = awake.reshape(self._beliefs.mean.shape[:2])
         self._some = None if here.all() else np.nonzero(here)
         self.places = places[awake]
         self.groups = list(groups)
         if self._some is not None:
-            joined = jax.tree.map(lambda a: a[self._some][:, None], joined)
+            joined = tree.map(lambda a: a[self._some][:, None], joined)
             works = np.split(here.any(1), np.cumsum(self._copies)[:-1])
             self.groups = [i for i, any_of in zip(groups, works, strict=True) if any_of.any()]
         self._all_groups = groups
@@ -85,9 +85,9 @@ class RowStack:
                 changed[some] = new[:, 0]
                 return changed
 
-            whole = jax.tree.map(put, whole, learnt)
+            whole = tree.map(put, whole, learnt)
         ends = np.cumsum(self._copies)
         return [
-            jax.tree.map(lambda a, n=n, end=end: a[end - n : end], whole)
+            tree.map(lambda a, n=n, end=end: a[end - n : end], whole)
             for n, end in zip(self._copies, ends, strict=True)
         ]

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import equinox as eqx
 from jaxtyping import Bool, Float
 
 from streamgp.core import AnyArray
@@ -13,10 +12,11 @@ from streamgp.filters.noise import NoiseState
 from streamgp.models.gaussian.delayed_feedback import PendingForecasts, ScoringState
 from streamgp.models.gaussian.resting import Resting
 from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.module import Module
 
 
 @register
-class EnsembleState(eqx.Module):
+class EnsembleState(Module):
     """Belief of every filter (of each group a `FilterState`), weights, clock, level of the noise.
 
     `pending` holds the forecasts whose targets have not come yet, where the ensemble forecasts several rows ahead;

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
@@ -21,6 +20,7 @@ from streamgp.models.fitting.hyperparameter_samples import laplace_samples
 from streamgp.models.gaussian.fit_tasks import FitTask, make_fit_tasks, map_in_threads, with_lengthscale
 from streamgp.models.gaussian.model import Ensemble, ensemble
 from streamgp.models.spec import Spec
+from streamgp.numerics import keys
 from streamgp.weights.by_name import make_rule
 
 # A start whose evidence gains less than this share of the best of its basis ended on a plateau.
@@ -209,7 +209,7 @@ def _fit_inputs(
         kept.extend((tasks[i], fits[i]) for i in members[:first] if not is_flat(i))
     if parts:
         basis = _concatenation(best, X, seed)
-        key = jax.random.fold_in(jax.random.key(seed), _CONCATENATION_KEY)
+        key = keys.fold_in(keys.key(seed), _CONCATENATION_KEY)
         task = FitTask(CONCATENATION, CONCATENATION, basis, 1.0, tuple(basis.trainable), key)
         (fit,) = _fit([task], rows, targets)
         unchanged = _unchanged_parts(best, basis)
@@ -239,7 +239,7 @@ def _with_samples(kept: Sequence[tuple[FitTask, Fit]], count: int, X: Array, y: 
 
     def sample(one: tuple[FitTask, Fit]) -> list[Fit]:
         task, fit = one
-        key = jax.random.fold_in(task.key, _SAMPLES_KEY)
+        key = keys.fold_in(task.key, _SAMPLES_KEY)
         return laplace_samples(fit, task.basis, task.trainable, X, y, count - 1, key)
 
     named: list[tuple[str, Fit]] = []
@@ -260,7 +260,7 @@ def _concatenation(best: dict[str, Fit], X: np.ndarray, seed: int) -> Concatenat
     for position, (part, features) in enumerate(PARTS.items()):
         basis: Any = best[part].basis
         if features is not None and basis.num_features > features:
-            key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), _CONCATENATION_KEY), position)
+            key = keys.fold_in(keys.fold_in(keys.key(seed), _CONCATENATION_KEY), position)
             smaller = BASES[part].from_data(X, num_features=features, start=1.0, key=key)
             basis = with_lengthscale(smaller, basis.lengthscale).precomputed()
         bases.append(basis)

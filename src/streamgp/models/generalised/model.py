@@ -9,11 +9,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Bool, Float
 
 from streamgp.bases.base import Basis
 from streamgp.core import AnyArray, Info, StreamModel
@@ -26,9 +25,12 @@ from streamgp.filters.laplace import predict_rows, prior_state, update_blocks
 from streamgp.likelihoods import Categorical, LatentPredictive, Likelihood, ceiling
 from streamgp.likelihoods.ceiling import Ceiling
 from streamgp.models.agreement import check_ensemble
+from streamgp.numerics import tree
 from streamgp.numerics.batching import COMPILED_BATCH_SIZES
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.compilation import LIGHT, compiled, is_traced
+from streamgp.numerics.keys import Key
+from streamgp.numerics.module import Module, static_field
 from streamgp.weights import Mixture, WeightRule, scan_rule
 from streamgp.weights.experts import expert_weights, prior_weights, rule_weights
 
@@ -38,18 +40,18 @@ SHORT, LONG = 8, 32
 LARGE = 200
 
 
-class GeneralisedExpert(eqx.Module):
+class GeneralisedExpert(Module):
     """One basis with its prior variance v, its likelihood and its dynamics."""
 
     basis: Basis
     prior_var: Float[Array, ""]
     likelihood: Likelihood
     dynamics: Dynamics
-    name: str = eqx.field(static=True, default="")
+    name: str = static_field(default="")
 
 
 @register
-class GeneralisedGroup(eqx.Module):
+class GeneralisedGroup(Module):
     """Experts of equal shape: G bases (leading axis), each with R likelihoods and dynamics on its features."""
 
     basis: Basis
@@ -65,7 +67,7 @@ class GeneralisedGroup(eqx.Module):
 
 
 @register
-class GeneralisedState(eqx.Module):
+class GeneralisedState(Module):
     """Belief of every expert, a stack for each group; the weights; the clock; for counts, how large they may be."""
 
     filters: tuple[FilterState, ...]
@@ -92,11 +94,11 @@ class GeneralisedEnsemble(StreamModel):
     rule: WeightRule
     log_prior: Float[Array, " k"]
     time_unit: Float[Array, ""]
-    order: tuple[int, ...] = eqx.field(static=True)
-    names: tuple[str, ...] = eqx.field(static=True)
-    num_inputs: int = eqx.field(static=True)
-    offset: bool = eqx.field(static=True, default=False)
-    num_outputs: int = eqx.field(static=True, default=1)
+    order: tuple[int, ...] = static_field()
+    names: tuple[str, ...] = static_field()
+    num_inputs: int = static_field()
+    offset: bool = static_field(default=False)
+    num_outputs: int = static_field(default=1)
     highest: Float[Array, ""] | None = None
 
     @property
@@ -128,7 +130,7 @@ class GeneralisedEnsemble(StreamModel):
         """Return the weight of each of several weight rules for the next row, by name; empty where there is one."""
         return rule_weights(self.rule, state.weights)
 
-    def init(self, key: Key[Array, ""], horizon: int = 0) -> GeneralisedState:
+    def init(self, key: Key, horizon: int = 0) -> GeneralisedState:
         """Return the prior state; `key` is not used."""
         if horizon:
             raise ValueError(f"horizon: expected 0, since labels and counts are not forecast ahead, got {horizon}")
@@ -255,8 +257,8 @@ class GeneralisedEnsemble(StreamModel):
             return jnp.concatenate([a.reshape(a.shape[0] * a.shape[1], *a.shape[2:]) for a in each])[back]
 
         loc, cov = (jnp.moveaxis(in_order(*each), 0, 1) for each in zip(*parts, strict=True))
-        likelihood = jax.tree.map(in_order, *(group.likelihood for group in self.groups))
-        rows = jax.tree.map(lambda a: jnp.broadcast_to(a, (n, *a.shape)), likelihood)
+        likelihood = tree.map(in_order, *(group.likelihood for group in self.groups))
+        rows = tree.map(lambda a: jnp.broadcast_to(a, (n, *a.shape)), likelihood)
         return LatentPredictive(jnp.broadcast_to(log_weights, loc.shape[:2]), loc, cov, rows)
 
 
@@ -279,7 +281,7 @@ def _update_group(
             rows = (y, learnt > 0.0, blocks.tau, offset)
             new, (loc, cov) = update_blocks(belief, Phi, gram, *rows, likelihood, dynamics, prior_var)
             if alive is not None:
-                new = jax.tree.map(lambda a, b: jnp.where(alive, a, b), new, belief)
+                new = tree.map(lambda a, b: jnp.where(alive, a, b), new, belief)
             return new, (loc.reshape(-1, C), cov.reshape(-1, C, C))
 
         return jax.vmap(one)(*experts), outside

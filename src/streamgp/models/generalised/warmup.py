@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -16,6 +15,7 @@ from streamgp.models.gaussian.fit_tasks import FitTask, make_fit_tasks, map_in_t
 from streamgp.models.gaussian.warmup import FLAT_GAIN, FLAT_SHARE, dynamics_of
 from streamgp.models.generalised.model import GeneralisedEnsemble, GeneralisedExpert, generalised_ensemble
 from streamgp.models.spec import Spec
+from streamgp.numerics import keys
 from streamgp.weights import BMA
 from streamgp.weights.by_name import make_rule
 
@@ -40,7 +40,7 @@ def provisional_generalised(
     bases: list[Basis] = [Linear(inputs)]
     box = np.stack([np.zeros(inputs), np.ones(inputs)])
     for i, scale in enumerate(PROVISIONAL_LENGTHSCALES):
-        key = jax.random.fold_in(jax.random.key(seed), i)
+        key = keys.fold_in(keys.key(seed), i)
         start = scale * float(np.sqrt(inputs))
         bases.append(Intercept(Fourier.from_data(box, num_features=PROVISIONAL_FEATURES, start=start, key=key)))
     slots = max(2, 1 << (num_classes - 1).bit_length())

@@ -1,18 +1,19 @@
 """OMKL-GF: a few kernels at every row, drawn by their past losses (Ghari and Shen 2020)."""
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Int
 
 from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.keys import Key
+from streamgp.numerics.module import Module, static_field
 from streamgp.research.multikernel.experts import FeatureBank, Prediction, normalise, take_step
 from streamgp.research.multikernel.losses import Loss
 from streamgp.research.multikernel.rates import Rate
 
 
 @register
-class BipartiteState(eqx.Module):
+class BipartiteState(Module):
     """Coefficients, log weights, rows learnt, the random key."""
 
     theta: Float[Array, "n f c"]
@@ -22,7 +23,7 @@ class BipartiteState(eqx.Module):
 
 
 @register
-class OMKLGF(eqx.Module):
+class OMKLGF(Module):
     """Online multi-kernel learning with graph-structured feedback (Ghari and Shen 2020).
 
     Each row a new graph joins J selective nodes with kernels: node j draws M of them, with repetition, from
@@ -48,25 +49,25 @@ class OMKLGF(eqx.Module):
     loss: Loss
     rate: Rate
     exploration: Rate
-    nodes: int = eqx.field(static=True, default=1)
-    draws: int = eqx.field(static=True, default=10)
-    penalty: float = eqx.field(static=True, default=1e-3)
-    radius: float = eqx.field(static=True, default=float("inf"))
-    clip: float = eqx.field(static=True, default=0.0)
-    plain_steps: bool = eqx.field(static=True, default=False)
-    weights_after: bool = eqx.field(static=True, default=False)
+    nodes: int = static_field(default=1)
+    draws: int = static_field(default=10)
+    penalty: float = static_field(default=1e-3)
+    radius: float = static_field(default=float("inf"))
+    clip: float = static_field(default=0.0)
+    plain_steps: bool = static_field(default=False)
+    weights_after: bool = static_field(default=False)
 
-    def init(self, key: Key[Array, ""]) -> BipartiteState:
+    def init(self, key: Key) -> BipartiteState:
         """Return the state before any row: coefficients zero, equal weights; `key` decides the draws."""
         n, dtype = self.bank.num_kernels, self.bank.frequencies.dtype
         theta = jnp.zeros((n, self.bank.num_features, self.loss.num_functions), dtype)
-        return BipartiteState(theta, jnp.full(n, -jnp.log(n), dtype), jnp.zeros((), int), jax.random.key_data(key))
+        return BipartiteState(theta, jnp.full(n, -jnp.log(n), dtype), jnp.zeros((), int), key)
 
     def prepare_rows(
         self, state: BipartiteState, X: Float[Array, "n d"], steps: Int[Array, " n"]
     ) -> tuple[Float[Array, "n d"], Float[Array, "n j m k"], Float[Array, "n j"]]:
         """Return what does not depend on the targets: the inputs, and Gumbel noise that decides the draws."""
-        key = jax.random.wrap_key_data(state.key)
+        key = state.key
         shape = (self.nodes, self.draws, self.bank.num_kernels)
 
         def noise(step: Array) -> tuple[Array, Array]:

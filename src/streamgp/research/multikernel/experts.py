@@ -2,23 +2,24 @@
 
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.nn import log_softmax
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Int
 
-from streamgp.bases.base import numpy_generator
 from streamgp.bases.kernels import SamplingMethod
 from streamgp.bases.trigonometry import sine_and_cosine
 from streamgp.core import AnyArray
+from streamgp.numerics import keys
 from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.keys import Key
+from streamgp.numerics.module import Module
 from streamgp.research.multikernel.graph import KernelDictionary
 from streamgp.research.multikernel.losses import Loss
 
 
 @register
-class FeatureBank(eqx.Module):
+class FeatureBank(Module):
     """m frequencies of each of N kernels: z_i(x) = sqrt(1/m) [sin(w_ij'x), cos(w_ij'x)], F = 2m, |z_i(x)| = 1."""
 
     frequencies: Float[Array, "n m d"]
@@ -54,11 +55,11 @@ def draw_features(
     dictionary: KernelDictionary,
     dim: int,
     num_features: int,
-    key: Key[Array, ""],
+    key: Key,
     method: SamplingMethod = "monte-carlo",
 ) -> FeatureBank:
     """Draw num_features // 2 frequencies of each kernel, independently (Rahimi and Recht 2007)."""
-    rng, pairs = numpy_generator(key), max(1, num_features // 2)
+    rng, pairs = keys.generator(key), max(1, num_features // 2)
     drawn = [
         kernel.sample_frequencies(rng, pairs, dim, method) / scale
         for kernel, scale in zip(dictionary.kernels, dictionary.lengthscales, strict=True)

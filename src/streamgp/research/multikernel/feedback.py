@@ -8,13 +8,14 @@ evaluated.
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int
 
 from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.keys import Key
+from streamgp.numerics.module import Module, static_field
 from streamgp.research.multikernel.experts import FeatureBank, Prediction, normalise, take_step
 from streamgp.research.multikernel.graph import KernelDictionary, dominating_set, nearest_first, neighbours
 from streamgp.research.multikernel.losses import Loss
@@ -25,7 +26,7 @@ NUM_EXPLORED = 10
 
 
 @register
-class FeedbackGraph(eqx.Module):
+class FeedbackGraph(Module):
     """The similarity graph of a dictionary: out-neighbours, the same as a matrix, a dominating set, the order."""
 
     out: Int[Array, "n m"]
@@ -48,7 +49,7 @@ class FeedbackGraph(eqx.Module):
 
 
 @register
-class FeedbackState(eqx.Module):
+class FeedbackState(Module):
     """Coefficients, log weights w in the prediction and u of being drawn, rows learnt, the random key."""
 
     theta: Float[Array, "n f c"]
@@ -59,7 +60,7 @@ class FeedbackState(eqx.Module):
 
 
 @register
-class SFG(eqx.Module):
+class SFG(Module):
     """SFG-MKL (Ghari and Shen 2021, Alg. 2), and with `refine` SFG-MKL-R (Alg. 3), whose graph follows the weights.
 
     Parameters
@@ -92,27 +93,27 @@ class SFG(eqx.Module):
     loss: Loss
     rate: Rate
     exploration: Rate
-    penalty: float = eqx.field(static=True, default=1e-3)
-    radius: float = eqx.field(static=True, default=float("inf"))
-    refine: bool = eqx.field(static=True, default=False)
-    least: float | None = eqx.field(static=True, default=None)
-    greedy_after: int | None = eqx.field(static=True, default=300)
-    stay_at: int | None = eqx.field(static=True, default=None)
-    clip: tuple[float, float] = eqx.field(static=True, default=(0.0, 0.0))
-    weights_after: bool = eqx.field(static=True, default=False)
+    penalty: float = static_field(default=1e-3)
+    radius: float = static_field(default=float("inf"))
+    refine: bool = static_field(default=False)
+    least: float | None = static_field(default=None)
+    greedy_after: int | None = static_field(default=300)
+    stay_at: int | None = static_field(default=None)
+    clip: tuple[float, float] = static_field(default=(0.0, 0.0))
+    weights_after: bool = static_field(default=False)
 
-    def init(self, key: Key[Array, ""]) -> FeedbackState:
+    def init(self, key: Key) -> FeedbackState:
         """Return the state before any row: coefficients zero, equal weights; `key` decides the draws."""
         n, dtype = self.bank.num_kernels, self.bank.frequencies.dtype
         theta = jnp.zeros((n, self.bank.num_features, self.loss.num_functions), dtype)
         equal = jnp.full(n, -jnp.log(n), dtype)
-        return FeedbackState(theta, equal, equal, jnp.zeros((), int), jax.random.key_data(key))
+        return FeedbackState(theta, equal, equal, jnp.zeros((), int), key)
 
     def prepare_rows(
         self, state: FeedbackState, X: Float[Array, "n d"], steps: Int[Array, " n"]
     ) -> tuple[Float[Array, "n d"], Float[Array, "n k"]]:
         """Return what does not depend on the targets: the inputs, and Gumbel noise that decides the draws."""
-        key = jax.random.wrap_key_data(state.key)
+        key = state.key
 
         def noise(step: Array) -> Array:
             return jax.random.gumbel(jax.random.fold_in(key, step), (self.bank.num_kernels,), X.dtype)

@@ -1,19 +1,19 @@
 """Convex losses of the predicted function values, with their gradients."""
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from streamgp.likelihoods import Categorical
 from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.module import Module, static_field
 
 
 @register
-class SquaredLoss(eqx.Module):
+class SquaredLoss(Module):
     """|f - y|^2, over E targets."""
 
-    num_outputs: int = eqx.field(static=True)
+    num_outputs: int = static_field()
 
     @property
     def num_functions(self) -> int:
@@ -30,7 +30,7 @@ class SquaredLoss(eqx.Module):
 
 
 @register
-class LogisticLoss(eqx.Module):
+class LogisticLoss(Module):
     """-log p(y | f) of one of K classes under the softmax; of two classes the logistic loss.
 
     The K - 1 functions are contrasts of the classes, see `streamgp.likelihoods.Categorical`: of two classes f is the

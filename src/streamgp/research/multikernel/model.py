@@ -7,13 +7,16 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int
 
 from streamgp.core import AnyArray, Info, Predictive, StreamModel
 from streamgp.likelihoods import AnyPredictive, LatentPredictive
+from streamgp.numerics import tree
 from streamgp.numerics.batching import BATCH_SIZES, COMPILED_BATCH_SIZES
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.checkpoint.field_types import check_state
+from streamgp.numerics.keys import Key
+from streamgp.numerics.module import Module, static_field
 from streamgp.research.multikernel.experts import Prediction
 from streamgp.research.multikernel.losses import LogisticLoss
 
@@ -26,7 +29,7 @@ CHANGE_ROWS = 5
 
 
 @register
-class MultiKernelState(eqx.Module):
+class MultiKernelState(Module):
     """The learner's state, the mean square of its errors, the rows learnt, the last time stamp.
 
     `beyond` is the number of consecutive rows beyond the threshold just before the next row, for each target.
@@ -67,10 +70,10 @@ class MultiKernel(StreamModel):
     mixes_experts: ClassVar[bool] = False
 
     learner: Any
-    names: tuple[str, ...] = eqx.field(static=True)
-    num_inputs: int = eqx.field(static=True)
-    input_scale: float = eqx.field(static=True, default=1.0)
-    robust: bool = eqx.field(static=True, default=False)
+    names: tuple[str, ...] = static_field()
+    num_inputs: int = static_field()
+    input_scale: float = static_field(default=1.0)
+    robust: bool = static_field(default=False)
 
     @property
     def num_outputs(self) -> int:
@@ -86,12 +89,12 @@ class MultiKernel(StreamModel):
         """Raise ValueError if the state is that of another learner."""
         check_state(self.learner, state.learner)
 
-    def init(self, key: Key[Array, ""], horizon: int = 0) -> MultiKernelState:
+    def init(self, key: Key, horizon: int = 0) -> MultiKernelState:
         """Return the state before any row; `key` decides the draws of the learner."""
         if horizon:
             raise ValueError(f"horizon: expected 0, since these models do not forecast ahead, got {horizon}")
         learner = self.learner.init(key)
-        dtype = jax.tree.leaves(learner)[0].dtype
+        dtype = tree.leaves(learner)[0].dtype
         nothing = jnp.full((), jnp.nan, dtype)
         error, beyond = jnp.ones(self.num_outputs, dtype), jnp.zeros(self.num_outputs, int)
         return MultiKernelState(learner, error, jnp.zeros((), int), nothing, beyond)
@@ -151,7 +154,7 @@ class MultiKernel(StreamModel):
                 share = jnp.maximum(1.0 / (state.rows + 2.0), 1.0 / ERROR_MEMORY)
                 error = error + share * (jnp.minimum(jnp.square(prediction.values - target), max_square) - error)
             new = MultiKernelState(learner, error, state.rows + 1, state.last_time, beyond)
-            kept = jax.tree.map(lambda a, b: jnp.where(keep, a, b), new, state)
+            kept = tree.map(lambda a, b: jnp.where(keep, a, b), new, state)
             return kept, (prediction, state.error)
 
         state, (prediction, error) = jax.lax.scan(step, state, (rows, y, mask))
@@ -170,7 +173,7 @@ class MultiKernel(StreamModel):
         loss = self.learner.loss
         if not isinstance(loss, LogisticLoss):
             return Predictive(log_weights, f[:, None, :], error[:, None, :])
-        rows = jax.tree.map(lambda a: jnp.broadcast_to(a, (n, 1, *a.shape)), loss.likelihood)
+        rows = tree.map(lambda a: jnp.broadcast_to(a, (n, 1, *a.shape)), loss.likelihood)
         return LatentPredictive(log_weights, f[:, None, :], jnp.zeros((n, 1, c, c), f.dtype), rows)
 
     def add_class(

@@ -1,12 +1,13 @@
 """OMKR: kernel expansions over the rows themselves, without random features (Sahoo, Hoi and Li 2014, 2019)."""
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Int
 
 from streamgp.bases.kernels import Kernel
 from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.keys import Key
+from streamgp.numerics.module import Module, static_field
 from streamgp.research.multikernel.experts import Prediction, normalise
 from streamgp.research.multikernel.graph import KernelDictionary
 from streamgp.research.multikernel.losses import Loss
@@ -14,7 +15,7 @@ from streamgp.research.multikernel.rates import Rate
 
 
 @register
-class ExpansionState(eqx.Module):
+class ExpansionState(Module):
     """The rows kept, their coefficients for each kernel, log weights, rows learnt."""
 
     points: Float[Array, "b d"]
@@ -24,7 +25,7 @@ class ExpansionState(eqx.Module):
 
 
 @register
-class OMKR(eqx.Module):
+class OMKR(Module):
     """f_i(x) = sum_s theta_is k_i(x_s, x), one new coefficient a row, and weights w_i *= discount^loss.
 
     Each row costs the number of rows kept times the number of kernels. The newest `capacity` rows are kept: with as
@@ -50,21 +51,21 @@ class OMKR(eqx.Module):
         script.
     """
 
-    kernels: tuple[Kernel, ...] = eqx.field(static=True)
+    kernels: tuple[Kernel, ...] = static_field()
     lengthscales: tuple[Float[Array, " _"], ...]
     loss: Loss
     rate: Rate
-    num_inputs: int = eqx.field(static=True)
-    capacity: int = eqx.field(static=True, default=500)
-    discount: float = eqx.field(static=True, default=0.5)
-    slope: float = eqx.field(static=True, default=0.5)
+    num_inputs: int = static_field()
+    capacity: int = static_field(default=500)
+    discount: float = static_field(default=0.5)
+    slope: float = static_field(default=0.5)
 
     @property
     def num_kernels(self) -> int:
         """Return N."""
         return sum(len(group) for group in self.lengthscales)
 
-    def init(self, key: Key[Array, ""]) -> ExpansionState:
+    def init(self, key: Key) -> ExpansionState:
         """Return the state before any row; `key` is not used."""
         n, dtype = self.num_kernels, self.lengthscales[0].dtype
         return ExpansionState(

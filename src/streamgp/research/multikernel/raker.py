@@ -1,18 +1,19 @@
 """All kernels at every row: Raker, and AdaRaker for environments that change (Shen, Chen and Giannakis 2019)."""
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Int
 
 from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.keys import Key
+from streamgp.numerics.module import Module, static_field
 from streamgp.research.multikernel.experts import FeatureBank, Prediction, normalise, take_step
 from streamgp.research.multikernel.losses import Loss
 from streamgp.research.multikernel.rates import Rate
 
 
 @register
-class RakerState(eqx.Module):
+class RakerState(Module):
     """Coefficients of every kernel, log weights, rows learnt."""
 
     theta: Float[Array, "n f c"]
@@ -21,7 +22,7 @@ class RakerState(eqx.Module):
 
 
 @register
-class Raker(eqx.Module):
+class Raker(Module):
     """Online gradient descent for every kernel, exponential weights over them (Shen et al. 2019, Alg. 1).
 
     Parameters
@@ -44,11 +45,11 @@ class Raker(eqx.Module):
     bank: FeatureBank
     loss: Loss
     rate: Rate
-    penalty: float = eqx.field(static=True, default=1e-3)
-    radius: float = eqx.field(static=True, default=float("inf"))
-    weights_after: bool = eqx.field(static=True, default=False)
+    penalty: float = static_field(default=1e-3)
+    radius: float = static_field(default=float("inf"))
+    weights_after: bool = static_field(default=False)
 
-    def init(self, key: Key[Array, ""]) -> RakerState:
+    def init(self, key: Key) -> RakerState:
         """Return the state before any row: coefficients zero, equal weights; `key` is not used."""
         n = self.bank.num_kernels
         dtype = self.bank.frequencies.dtype
@@ -81,7 +82,7 @@ class Raker(eqx.Module):
 
 
 @register
-class AdaRakerState(eqx.Module):
+class AdaRakerState(Module):
     """Coefficients and log weights of every level's instance of Raker, log weights of the levels, rows learnt."""
 
     theta: Float[Array, "j n f c"]
@@ -91,7 +92,7 @@ class AdaRakerState(eqx.Module):
 
 
 @register
-class AdaRaker(eqx.Module):
+class AdaRaker(Module):
     """Instances of Raker on intervals of 1, 2, 4, ... rows, weighed by their gain (Shen et al. 2019, Alg. 2).
 
     At level j an instance begins anew at every multiple of 2^j rows, with the rate min(1/2, scale / 2^(j/2)): short
@@ -110,17 +111,17 @@ class AdaRaker(eqx.Module):
 
     bank: FeatureBank
     loss: Loss
-    penalty: float = eqx.field(static=True, default=1e-3)
-    radius: float = eqx.field(static=True, default=float("inf"))
-    levels: int = eqx.field(static=True, default=16)
-    scale: float = eqx.field(static=True, default=1.0)
+    penalty: float = static_field(default=1e-3)
+    radius: float = static_field(default=float("inf"))
+    levels: int = static_field(default=16)
+    scale: float = static_field(default=1.0)
 
     @property
     def _rates(self) -> Float[Array, " j"]:
         length = 2.0 ** jnp.arange(self.levels, dtype=self.bank.frequencies.dtype)
         return jnp.minimum(0.5, self.scale / jnp.sqrt(length))
 
-    def init(self, key: Key[Array, ""]) -> AdaRakerState:
+    def init(self, key: Key) -> AdaRakerState:
         """Return the state before any row: coefficients zero, equal weights; `key` is not used."""
         n, dtype = self.bank.num_kernels, self.bank.frequencies.dtype
         theta = jnp.zeros((self.levels, n, self.bank.num_features, self.loss.num_functions), dtype)

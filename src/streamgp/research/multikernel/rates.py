@@ -1,24 +1,24 @@
 """Learning rates and rates of exploration: constants, or falling with the rows, so that no horizon is needed."""
 
-import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.module import Module, static_field
 
 
 @register
-class Rate(eqx.Module):
+class Rate(Module):
     """scale * t^-power at row t = 1, 2, ..., at most `most` and at least `least`.
 
     A constant has power 0; for a stream of T rows papers take the constant 1 / sqrt(T). A power of 1/2 does without
     T, at the price of a constant factor in the regret.
     """
 
-    scale: float = eqx.field(static=True)
-    power: float = eqx.field(static=True, default=0.0)
-    most: float = eqx.field(static=True, default=1.0)
-    least: float = eqx.field(static=True, default=0.0)
+    scale: float = static_field()
+    power: float = static_field(default=0.0)
+    most: float = static_field(default=1.0)
+    least: float = static_field(default=0.0)
 
     def __call__(self, t: Int[Array, ""]) -> Float[Array, ""]:
         """Compute the rate at row t, counted from one."""

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-import jax
 import numpy as np
 
 from streamgp.likelihoods import Categorical
 from streamgp.likelihoods.from_targets import make_likelihood
 from streamgp.models.base import FittedExpert
 from streamgp.models.spec import Spec
+from streamgp.numerics import keys
 from streamgp.research.multikernel import (
     OMKLGF,
     OMKR,
@@ -67,7 +67,7 @@ def make_multikernel(
         learner: Any = OMKR(*group_by_kernel(dictionary), loss, falling(least=CAPACITY**-0.5), dim, CAPACITY)
         features = learner.capacity
     else:
-        bank = draw_features(dictionary, dim, features, jax.random.key(seed))
+        bank = draw_features(dictionary, dim, features, keys.key(seed))
         features = bank.num_features
         match spec.learner:
             case "raker":

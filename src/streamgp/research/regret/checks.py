@@ -8,7 +8,6 @@ the first two checks is that of these experiments, too.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -17,6 +16,7 @@ from streamgp.bases.kernels import SquaredExponential
 from streamgp.filters.dynamics import static
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import ensemble
+from streamgp.numerics import keys
 from streamgp.numerics.precision import float64, in_float64
 from streamgp.research.regret.bounds import optimal_stay, sequence_bound, slots_bound, static_bound
 from streamgp.research.regret.hindsight import Hindsight, best_fit, best_functions, hindsight_kernel
@@ -111,7 +111,7 @@ def bands(seed: int, rows: int = 30) -> Bands:
     X, y = sum_of_sines(rows, rng, noise=SINES_NOISE)
     grid = np.linspace(-4.0, 4.0, 401)
     model = ensemble(experts(DICTIONARY, SINES_NOISE, rng), BMA())
-    state, _ = model.update(model.init(jax.random.key(0)), jnp.asarray(X), jnp.asarray(y[:, None]))
+    state, _ = model.update(model.init(keys.key(0)), jnp.asarray(X), jnp.asarray(y[:, None]))
     predictive = model.predict(state, jnp.asarray(grid[:, None]))
     mean, std = (np.asarray(a)[:, 0] for a in (predictive.mean, predictive.std))
     return Bands(X[:, 0], y, grid, np.sin(2.0 * grid) + np.sin(3.0 * grid), mean, std)

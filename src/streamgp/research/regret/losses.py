@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import Ensemble, ensemble
+from streamgp.numerics import keys
 from streamgp.numerics.precision import in_float64
 from streamgp.research.regret.hindsight import Hindsight, as_array, as_rows, as_slots, best_fit, experts_of
 from streamgp.weights import BMA, scan_rule
@@ -151,7 +152,7 @@ def run_losses(model: Ensemble, X: ArrayLike, y: ArrayLike, slots: ArrayLike | N
     X, y, slots = as_rows(model, X, y, slots)
     rows, targets = jnp.asarray(X), jnp.asarray(y[:, None])
     if slots is None:
-        _, info = model.update(model.init(jax.random.key(0)), rows, targets)
+        _, info = model.update(model.init(keys.key(0)), rows, targets)
         mixture = np.asarray(info.predictive.log_density(targets))
         return Losses(-mixture, -np.asarray(info.predictive.component_log_density(targets)))
     density = np.stack([_own_density(e, rows, targets, slots == m) for m, e in enumerate(experts_of(model))], 1)
@@ -161,7 +162,7 @@ def run_losses(model: Ensemble, X: ArrayLike, y: ArrayLike, slots: ArrayLike | N
 def _own_density(expert: Expert, X: jax.Array, y: jax.Array, own: np.ndarray) -> np.ndarray:
     """Compute the log density of all rows by an expert that learns from its own rows alone."""
     model = ensemble([expert], BMA())
-    state, density = model.init(jax.random.key(0)), np.empty(len(own))
+    state, density = model.init(keys.key(0)), np.empty(len(own))
     for segment in np.split(np.arange(len(own)), np.flatnonzero(np.diff(own)) + 1):
         if own[segment[0]]:
             # All rows go in, and a mask picks the segment: for arrays of one shape nothing is compiled twice.

@@ -15,6 +15,7 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float
 
 from streamgp.core import Predictive
+from streamgp.numerics import tree
 from streamgp.numerics.student_t import log_density
 from streamgp.research.sparse.glitches import TargetGuard
 from streamgp.research.sparse.local import LocalModel, LocalModels
@@ -66,7 +67,7 @@ def combine_nearest(models: LocalModels, X: Float[Array, "n d"]) -> Combined:
     owner = jnp.argmin(jnp.where(alive[None], squared, jnp.inf), axis=1)
 
     def one(j: Array, x: Float[Array, " d"]) -> tuple[Array, Array]:
-        mean, var = _predicted(jax.tree.map(lambda a: a[j], models.each), x[None])
+        mean, var = _predicted(tree.map(lambda a: a[j], models.each), x[None])
         return mean[0], var[0]
 
     mean, var = jax.vmap(one)(owner, X)
@@ -150,7 +151,7 @@ def learn_weights(
         densities = log_density(used[None] - mean, var[:, None], None).sum(-1)
         mixture = logsumexp(jnp.where(each.alive, before + densities, -jnp.inf))
         new = rule.update(log_weights, jnp.where(each.alive, densities, mixture)), after
-        return jax.tree.map(lambda a, b: jnp.where(keep, a, b), new, state), (before, used)
+        return tree.map(lambda a, b: jnp.where(keep, a, b), new, state), (before, used)
 
     (log_weights, guard), (before, targets) = jax.lax.scan(
         learn, (log_weights, guard), (each.mean, each.var, y, mask)

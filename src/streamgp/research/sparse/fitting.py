@@ -6,10 +6,12 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float
 
 from streamgp.bases.kernels import SquaredExponential
 from streamgp.models.fitting.hyperparameters import search
+from streamgp.numerics import keys, tree
+from streamgp.numerics.keys import Key
 from streamgp.numerics.pivoted_cholesky import pivoted_cholesky
 from streamgp.research.sparse.vfe import Batch, KernelHyperparameters, SparsePosterior, bound, empty_posterior
 
@@ -52,7 +54,7 @@ def initial_hyperparameters(X: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n
 
 
 def choose_inducing_inputs(
-    key: Key[Array, ""],
+    key: Key,
     X: Float[np.ndarray, "n d"],
     hyperparameters: KernelHyperparameters,
     num_inducing: int,
@@ -64,7 +66,7 @@ def choose_inducing_inputs(
     that redundant old ones are dropped first. Rows are moved by a thousandth of a lengthscale and are repeated where
     there are too few, so that no two are the same.
     """
-    rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
+    rng = keys.generator(key)
     lengthscales = np.asarray(hyperparameters.lengthscales)
     rows = np.resize(rng.permutation(len(X)), max(len(X), num_inducing))
     moved = X[rows] + 1e-3 * lengthscales * rng.standard_normal((len(rows), X.shape[1]))
@@ -79,7 +81,7 @@ def choose_inducing_inputs(
 
 
 def choose_start(
-    key: Key[Array, ""],
+    key: Key,
     hyperparameters: KernelHyperparameters,
     batch: Batch,
     past: SparsePosterior,
@@ -121,7 +123,7 @@ def optimise(
     def objective(flat: np.ndarray) -> tuple[Array, Array]:
         return _loss_and_gradient(jnp.asarray(flat), prior, batch, past, alpha)
 
-    start = np.concatenate([*(np.ravel(np.log(leaf)) for leaf in jax.tree.leaves(hyperparameters)), inducing])
+    start = np.concatenate([*(np.ravel(np.log(leaf)) for leaf in tree.leaves(hyperparameters)), inducing])
     limits = [_LENGTHSCALE] * d + [_VARIANCE, _NOISE_VAR] + [(-np.inf, np.inf)] * inducing.size
     return _split(jnp.asarray(search(objective, start, limits, steps).x), batch.X)
 
@@ -148,8 +150,8 @@ def _loss_and_gradient(
 ) -> tuple[Array, Array]:
     def loss(flat: Array) -> Array:
         hyperparameters, Z = _split(flat, batch.X)
-        distances = jax.tree.map(lambda a, b: jnp.sum(jnp.square(jnp.log(a / b))), hyperparameters, prior.centre)
-        log_prior = -0.5 * sum(jax.tree.leaves(distances)) / prior.sd**2
+        distances = tree.map(lambda a, b: jnp.sum(jnp.square(jnp.log(a / b))), hyperparameters, prior.centre)
+        log_prior = -0.5 * sum(tree.leaves(distances)) / prior.sd**2
         return -(bound(hyperparameters, Z, batch, past, alpha) + log_prior) / jnp.maximum(jnp.sum(batch.mask), 1)
 
     return jax.value_and_grad(loss)(flat)

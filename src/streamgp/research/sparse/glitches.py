@@ -4,13 +4,14 @@ A glitch enters its batch drawn in towards its expectation, the more the further
 influence, Duran-Martin et al. 2024). A batch is learnt when it is full; a change shows by then.
 """
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from streamgp.numerics import tree
 from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.module import Module
 
 # A target further from the mean, in standard deviations scaled by recent errors, is moved towards it.
 GLITCH_THRESHOLD = 5.0
@@ -23,7 +24,7 @@ _MAX_ERROR = 16.0
 
 
 @register
-class TargetGuard(eqx.Module):
+class TargetGuard(Module):
     """The size of recent errors.
 
     Attributes
@@ -68,7 +69,7 @@ def draw_in_rows(
     def step(guard: TargetGuard, row: tuple[Array, ...]) -> tuple[TargetGuard, Array]:
         *target, keep = row
         after, drawn = guard.draw_in(*target)
-        return jax.tree.map(lambda a, b: jnp.where(keep, a, b), after, guard), drawn
+        return tree.map(lambda a, b: jnp.where(keep, a, b), after, guard), drawn
 
     return jax.lax.scan(step, guard, (mean, var, y, mask))
 

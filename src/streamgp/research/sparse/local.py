@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from streamgp.numerics import tree
 from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.module import Module
 from streamgp.research.sparse.fitting import initial_prior
 from streamgp.research.sparse.vfe import (
     FunctionPosterior,
@@ -20,7 +21,7 @@ from streamgp.research.sparse.vfe import (
 
 
 @register
-class LocalModel(eqx.Module):
+class LocalModel(Module):
     """One sparse Gaussian process and its position in the stream.
 
     Attributes
@@ -56,7 +57,7 @@ _posterior = jax.jit(function_posterior)
 
 
 @register
-class LocalModels(eqx.Module):
+class LocalModels(Module):
     """`LocalModel`s along a leading axis, of which the first `count` are alive."""
 
     each: LocalModel
@@ -83,18 +84,18 @@ class LocalModels(eqx.Module):
             copy[indices] = np.stack([np.asarray(one) for one in new])
             return jnp.asarray(copy)
 
-        each = jax.tree.map(change, self.each, *models.values())
+        each = tree.map(change, self.each, *models.values())
         return LocalModels(each, jnp.maximum(self.count, max(indices) + 1))
 
 
 @jax.jit
 def _take(models: LocalModel, j: Int[Array, ""]) -> LocalModel:
-    return jax.tree.map(lambda a: a[j], models)
+    return tree.map(lambda a: a[j], models)
 
 
 @jax.jit
 def _put(models: LocalModel, j: Int[Array, ""], model: LocalModel) -> LocalModel:
-    return jax.tree.map(lambda a, b: a.at[j].set(b), models, model)
+    return tree.map(lambda a, b: a.at[j].set(b), models, model)
 
 
 def empty_model(num_inducing: int, num_inputs: int, num_outputs: int) -> LocalModel:
@@ -115,5 +116,5 @@ def empty_model(num_inducing: int, num_inputs: int, num_outputs: int) -> LocalMo
 def empty_models(capacity: int, num_inducing: int, num_inputs: int, num_outputs: int) -> LocalModels:
     """Return `capacity` models, none of them alive."""
     one = empty_model(num_inducing, num_inputs, num_outputs)
-    every = jax.tree.map(lambda a: jnp.broadcast_to(a, (capacity, *a.shape)), one)
+    every = tree.map(lambda a: jnp.broadcast_to(a, (capacity, *a.shape)), one)
     return LocalModels(every, jnp.zeros((), int))

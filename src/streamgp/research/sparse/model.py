@@ -3,15 +3,17 @@
 from dataclasses import replace
 from typing import Any, ClassVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int
 
 from streamgp.core import AnyArray, Info, Predictive, StreamModel
+from streamgp.numerics import keys, tree
 from streamgp.numerics.batching import concatenate
 from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.keys import Key
+from streamgp.numerics.module import Module, static_field
 from streamgp.numerics.standardise import Standardiser
 from streamgp.research.sparse import combining
 from streamgp.research.sparse.combining import Combined
@@ -28,7 +30,7 @@ from streamgp.research.sparse.vfe import Batch, KernelHyperparameters
 
 
 @register
-class LocalState(eqx.Module):
+class LocalState(Module):
     """The models, the rows of a batch that is not full yet, and the number of rows so far.
 
     Attributes
@@ -88,19 +90,19 @@ class LocalGPs(StreamModel):
 
     mixes_experts: ClassVar[bool] = False
 
-    method: str = eqx.field(static=True)
-    num_inputs: int = eqx.field(static=True)
-    num_outputs: int = eqx.field(static=True)
-    num_inducing: int = eqx.field(static=True)
-    batch_size: int = eqx.field(static=True)
-    max_models: int = eqx.field(static=True)
-    threshold: float = eqx.field(static=True)
-    combination: str = eqx.field(static=True)
-    optimiser: BatchOptimiser = eqx.field(static=True)
+    method: str = static_field()
+    num_inputs: int = static_field()
+    num_outputs: int = static_field()
+    num_inducing: int = static_field()
+    batch_size: int = static_field()
+    max_models: int = static_field()
+    threshold: float = static_field()
+    combination: str = static_field()
+    optimiser: BatchOptimiser = static_field()
     hyperparameters: KernelHyperparameters | None = None
-    robust: bool = eqx.field(static=True, default=False)
+    robust: bool = static_field(default=False)
 
-    def init(self, key: Key[Array, ""], horizon: int = 0) -> LocalState:
+    def init(self, key: Key, horizon: int = 0) -> LocalState:
         """Return the state before any row; `key` decides where inducing inputs start."""
         if horizon:
             raise ValueError(f"horizon: expected 0, since these models do not forecast ahead, got {horizon}")
@@ -113,7 +115,7 @@ class LocalGPs(StreamModel):
             combining.initial_weights(self.max_models),
             jnp.zeros((), int),
             jnp.full((), jnp.nan),
-            jax.random.key_data(key),
+            key,
             jnp.zeros((b, e)),
             TargetGuard.empty(e),
         )
@@ -182,7 +184,7 @@ class LocalGPs(StreamModel):
         # The rows left out get any other row's prediction, since they need some value.
         index = np.zeros(n, int)
         index[kept] = np.arange(len(kept))
-        made = jax.tree.map(lambda a: np.asarray(a)[index], concatenate(parts))
+        made = tree.map(lambda a: np.asarray(a)[index], concatenate(parts))
         return state, Info(made.predictive, np.zeros(n, bool), None, made.weights)
 
     def _collect(
@@ -235,7 +237,7 @@ class LocalGPs(StreamModel):
 
     def _learn_models(self, state: LocalState, batch: Batch) -> LocalModels:
         first = int(state.rows) - self.batch_size
-        key = jax.random.fold_in(jax.random.wrap_key_data(state.key), first // self.batch_size)
+        key = keys.fold_in(state.key, first // self.batch_size)
         models = state.models
         match self.method:
             case "ovfe":
@@ -282,5 +284,5 @@ def _combine_models(
 _learn_weights = jax.jit(combining.learn_weights)
 
 
-def _first(tree: Any, n: int) -> Any:
-    return jax.tree.map(lambda a: np.asarray(a)[:n], tree)
+def _first(given: Any, n: int) -> Any:
+    return tree.map(lambda a: np.asarray(a)[:n], given)

@@ -16,9 +16,11 @@ from dataclasses import dataclass, replace
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Int
 
+from streamgp.numerics import keys, tree
 from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.keys import Key
 from streamgp.numerics.linalg import bures_wasserstein
 from streamgp.research.sparse.fitting import (
     Prior,
@@ -51,7 +53,7 @@ class BatchOptimiser:
     steps: int = 30
     alpha: float = 0.0
 
-    def begin(self, key: Key[Array, ""], batch: Batch, like: LocalModel, row: int) -> LocalModel | None:
+    def begin(self, key: Key, batch: Batch, like: LocalModel, row: int) -> LocalModel | None:
         """Return a new model of the batch alone; None where that fails numerically."""
         num_inducing, d = like.sparse.inducing.shape
         start = empty_model(num_inducing, d, batch.y.shape[1])
@@ -61,7 +63,7 @@ class BatchOptimiser:
             initial_prior(d), replace(start, hyperparameters=hyperparameters, born=jnp.asarray(row)), Z, batch
         )
 
-    def learn(self, key: Key[Array, ""], model: LocalModel, batch: Batch) -> LocalModel | None:
+    def learn(self, key: Key, model: LocalModel, batch: Batch) -> LocalModel | None:
         """Return the model after a batch; None where that fails numerically."""
         Z = choose_start(key, model.hyperparameters, batch, model.sparse, self.alpha)
         return self._optimise(next_prior(model.hyperparameters), model, Z, batch)
@@ -79,15 +81,13 @@ class BatchOptimiser:
         new = model.after(
             hyperparameters, _absorb(hyperparameters, inducing, batch, model.sparse, self.alpha), centre, rows
         )
-        return new if all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(new)) else None
+        return new if all(np.isfinite(leaf).all() for leaf in tree.leaves(new)) else None
 
 
 _absorb = jax.jit(absorb, static_argnums=4)
 
 
-def learn_one_model(
-    models: LocalModels, batch: Batch, key: Key[Array, ""], row: int, optimiser: BatchOptimiser
-) -> LocalModels:
+def learn_one_model(models: LocalModels, batch: Batch, key: Key, row: int, optimiser: BatchOptimiser) -> LocalModels:
     """Learn every batch by the first model; a batch that fails numerically is passed over."""
     alive = int(models.count)
     model = optimiser.learn(key, models[0], batch) if alive else optimiser.begin(key, batch, models[0], row)
@@ -95,7 +95,7 @@ def learn_one_model(
 
 
 def learn_by_wasserstein(
-    models: LocalModels, batch: Batch, key: Key[Array, ""], row: int, optimiser: BatchOptimiser, threshold: float
+    models: LocalModels, batch: Batch, key: Key, row: int, optimiser: BatchOptimiser, threshold: float
 ) -> LocalModels:
     """Update the candidate that changes least, or keep the new model where all change by more than `threshold`.
 
@@ -116,7 +116,7 @@ def learn_by_wasserstein(
     nearest = np.argsort(np.square(middles - np.asarray(batch.X).mean(axis=0)).sum(axis=1), kind="stable")
     best, min_change = None, np.inf
     for j in nearest[:NEAREST_CANDIDATES].tolist():
-        candidate = optimiser.learn(jax.random.fold_in(key, j), models[j], batch)
+        candidate = optimiser.learn(keys.fold_in(key, j), models[j], batch)
         if candidate is None:
             continue
         change = float(relative_change(models[j], candidate, new or candidate, batch.X))
@@ -155,7 +155,7 @@ def _squared_distance(one: tuple[Array, Array], other: tuple[Array, Array]) -> F
 
 
 def learn_by_distance(
-    models: LocalModels, batch: Batch, key: Key[Array, ""], row: int, optimiser: BatchOptimiser, threshold: float
+    models: LocalModels, batch: Batch, key: Key, row: int, optimiser: BatchOptimiser, threshold: float
 ) -> LocalModels:
     """Update the model whose centre is nearest to the batch's mean, or begin one (SOLAR-GP).
 

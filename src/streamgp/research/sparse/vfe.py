@@ -15,13 +15,13 @@ decomposition.
 
 from typing import NamedTuple
 
-import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from streamgp.bases.kernels import SquaredExponential
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.linalg import add_diagonal, cholesky, cholesky_solve, log_det, solve_lower
+from streamgp.numerics.module import Module
 
 _KERNEL = SquaredExponential()
 # Each inducing value has noise of its own, so many eps of its variance, which separates values that lie close
@@ -31,7 +31,7 @@ JITTER = 100.0
 
 
 @register
-class KernelHyperparameters(eqx.Module):
+class KernelHyperparameters(Module):
     """Hyperparameters of a Gaussian process with a squared-exponential kernel and noise, in natural units."""
 
     lengthscales: Float[Array, " d"]
@@ -40,7 +40,7 @@ class KernelHyperparameters(eqx.Module):
 
 
 @register
-class SparsePosterior(eqx.Module):
+class SparsePosterior(Module):
     """The information of earlier batches about the function at `inducing` (see the module's docstring).
 
     Attributes
@@ -184,7 +184,7 @@ def absorb(
 
 
 @register
-class FunctionPosterior(eqx.Module):
+class FunctionPosterior(Module):
     """The posterior of the function anywhere: mean k(x, Z) weights, covariance k(x, x') - k(x, Z) W'W k(Z, x')."""
 
     inducing: Float[Array, "m d"]

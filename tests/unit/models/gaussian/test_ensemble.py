@@ -15,6 +15,7 @@ from streamgp.core import OnlineModel
 from streamgp.filters.dynamics import Dynamics, mean_reverting, parse, random_walk, static
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import Ensemble, ensemble
+from streamgp.numerics.module import static_field
 from streamgp.weights import BMA, markov, share
 
 pytestmark = pytest.mark.slow
@@ -310,7 +311,7 @@ class Scaled(Linear):
     """A function of the inputs in units of its own."""
 
     scale: jax.Array
-    function: object = eqx.field(static=True)
+    function: object = static_field()
 
     def __init__(self, scale, function):
         self.inputs, self.scale, self.function = 2, scale, function

@@ -19,12 +19,13 @@ from jaxtyping import Array, Float
 
 from failing_disk import Disk
 from streamgp.numerics.checkpoint import CheckpointError, load, register, save
+from streamgp.numerics.module import Module, static_field
 
 
 @register
-class Gain(eqx.Module):
+class Gain(Module):
     value: Float[Array, " n"]
-    order: int = eqx.field(static=True)
+    order: int = static_field()
 
 
 def tree(seed: int) -> dict[str, Any]:

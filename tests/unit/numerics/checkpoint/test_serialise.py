@@ -5,7 +5,6 @@ import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import hypothesis.extra.numpy as hnp
 import hypothesis.strategies as st
 import jax
@@ -18,19 +17,20 @@ from jaxtyping import Array, Float
 
 from streamgp.models.generalised.model import GeneralisedState
 from streamgp.numerics.checkpoint.encoding import CheckpointError, decode, encode, register
+from streamgp.numerics.module import Module, static_field
 
 
 @register
-class Scale(eqx.Module):
+class Scale(Module):
     factor: Float[Array, ""]
 
 
 @register
-class Chain(eqx.Module):
+class Chain(Module):
     """Its constructor counts its calls and does not store what it is given."""
 
     parts: tuple[Scale, ...]
-    width: int = eqx.field(static=True)
+    width: int = static_field()
     log_width: float
     calls = 0
 
@@ -59,7 +59,7 @@ class Options:
     names: tuple[str, ...]
 
 
-class Stranger(eqx.Module):
+class Stranger(Module):
     x: int
 
 
@@ -90,7 +90,7 @@ def assert_same(a: Any, b: Any) -> None:
         assert len(a) == len(b)
         for x, y in zip(a, b, strict=True):
             assert_same(x, y)
-    elif isinstance(a, eqx.Module | Options):
+    elif isinstance(a, Module | Options):
         assert_same(vars(a), vars(b))
     elif isinstance(a, jax.Array):
         assert (a.dtype, a.shape) == (b.dtype, b.shape)
@@ -274,7 +274,7 @@ def test_what_does_not_fit_is_refused(node: Any, message: str) -> None:
 
 
 def test_names_of_classes_are_unique() -> None:
-    class Scale(eqx.Module):
+    class Scale(Module):
         pass
 
     with pytest.raises(ValueError, match=r"the name Scale belongs to .*Scale already"):
