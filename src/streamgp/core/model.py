@@ -206,8 +206,10 @@ class StreamModel(Module):
         """Return the state with the weights at their prior, to whose logarithm `prior_log_weights` are added."""
         return state
 
-    def single_row(self, inputs: Standardiser, targets: Standardiser, trim: float) -> RowEngine:
-        """Return the engine for rows that come singly, yet without a state."""
+    def single_row(
+        self, inputs: Standardiser, targets: Standardiser, trim: float, state: Any, rows: int
+    ) -> RowEngine:
+        """Return the engine for rows that come singly, loaded with a state after so many `rows`."""
         raise TypeError(f"{type(self).__name__} has no way of its own for single rows")
 
     def rule_weights(self, state: Any) -> dict[str, float]:

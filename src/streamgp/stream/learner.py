@@ -336,9 +336,10 @@ class StreamLearner:
         if self._latest is None:
             with float64():
                 if self._row_engine is None:
-                    trim = TRIM if self.spec.robust else 0.0
-                    self._row_engine = state.model.single_row(state.inputs.scaling, state.targets, trim)
-                self._row_engine.load(state.model, state.model_state, state.rows)
+                    scales, trim = (state.inputs.scaling, state.targets), TRIM if self.spec.robust else 0.0
+                    self._row_engine = state.model.single_row(*scales, trim, state.model_state, state.rows)
+                else:
+                    self._row_engine.load(state.model, state.model_state, state.rows)
                 self._latest = Driver(self.settings, state, self._row_engine)
         return self._latest if self._latest.takes(X) else None
 

@@ -109,11 +109,15 @@ class Ensemble(StreamModel):
         who = None if state.resting is None else Resting.start(len(self.order))
         return replace(state, weights=prior_weights(self.rule, self.log_prior, prior_log_weights), resting=who)
 
-    def single_row(self, inputs: Standardiser, targets: Standardiser, trim: float) -> RowEngine:
+    def single_row(
+        self, inputs: Standardiser, targets: Standardiser, trim: float, state: EnsembleState, rows: int
+    ) -> RowEngine:
         """Return the `SingleRow` of this ensemble: it learns one row at a time, in the units of the data."""
         from streamgp.models.gaussian.single_row import SingleRow  # which imports this module
 
-        return SingleRow(self, inputs, targets, trim)
+        single = SingleRow(self, inputs, targets, trim)
+        single.load(self, state, rows)
+        return single
 
     def of_output(self, state: EnsembleState, e: int) -> tuple["Ensemble", EnsembleState]:
         """Return the ensemble of one of several outputs and its state."""
