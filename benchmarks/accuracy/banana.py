@@ -18,6 +18,7 @@ from benchmarks.common.markdown import put
 from benchmarks.common.paths import DOCS
 from streamgp.bases import BASES
 from streamgp.filters.dynamics import random_walk, static
+from streamgp.numerics import keys
 from streamgp.numerics.standardise import Standardiser
 from streamgp_papers import doebe
 from streamgp_papers.bank import Member
@@ -44,7 +45,7 @@ def main(data: Annotated[Path, typer.Option(help="Directory of Parquet files.")]
             ("Hilbert space, box of all rows", doebe.HSGP, inputs),
         ):
             for number, start in enumerate(family.starts):
-                key = jax.random.fold_in(jax.random.key(0), number)
+                key = keys.fold_in(keys.key(0), number)
                 basis = BASES[family.basis].from_data(seen, num_features=family.features, start=start, key=key)
                 fit = LOGISTIC.fit(basis, rows, labels, start, tuple(basis.trainable))
                 variances.setdefault(name, []).append(fit.prior_var)

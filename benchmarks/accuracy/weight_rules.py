@@ -19,6 +19,7 @@ from benchmarks.common.datasets import NAMES, load
 from benchmarks.common.paths import RESULTS_DIR
 from streamgp.models.gaussian.warmup import fit_ensemble
 from streamgp.models.registry import make_spec
+from streamgp.numerics import keys
 from streamgp.numerics.standardise import Standardiser
 from streamgp.weights import share
 
@@ -33,7 +34,7 @@ def run_experts(X: np.ndarray, y: np.ndarray, seed: int) -> tuple[np.ndarray, np
     targets = Standardiser.empty(1).update(y[:WARMUP, None])
     X, y = inputs.transform(X), (y[:, None] - np.asarray(targets.mean)) / targets.scale
     model, experts = fit_ensemble(make_spec("e-doebe"), X[:WARMUP], y[:WARMUP], seed=seed, time_unit=1.0)
-    state, densities, means = model.init(jax.random.key(seed)), [], []
+    state, densities, means = model.init(keys.key(seed)), [], []
     for at in range(0, len(y), CHUNK):
         rows = slice(at, at + CHUNK)
         state, info = model.update(state, jnp.asarray(X[rows]), jnp.asarray(y[rows]))

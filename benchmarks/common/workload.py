@@ -10,6 +10,7 @@ from streamgp.bases import Fourier
 from streamgp.filters.dynamics import random_walk, static
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import Ensemble
+from streamgp.numerics import keys
 
 # The levels of forgetting.
 LEVELS = (0.0, 1e-4, 1e-3)
@@ -33,14 +34,14 @@ def expert(basis: Any, diffusion: float) -> Expert:
 def fourier_experts(bases: int, features: int, levels: tuple[float, ...] = LEVELS, inputs: int = 8) -> list[Expert]:
     """Return experts of so many bases, each at every level of forgetting."""
     X, _ = rows(50, inputs)
-    keys = [jax.random.key(i) for i in range(bases)]
+    keys = [keys.key(i) for i in range(bases)]
     drawn = [Fourier.from_data(X, num_features=features, start=1.0, key=key) for key in keys]
     return [expert(basis, q) for basis in drawn for q in levels]
 
 
 def stream(model: Ensemble, X: np.ndarray, y: np.ndarray, state: Any = None) -> Any:
     """Learn all rows, in pieces of one length as the estimators hand them over, the last one filled up."""
-    state = model.init(jax.random.key(0)) if state is None else state
+    state = model.init(keys.key(0)) if state is None else state
     info = None
     for at in range(0, len(X), PIECE):
         now, filling = slice(at, at + PIECE), [(0, max(at + PIECE - len(X), 0)), (0, 0)]

@@ -26,6 +26,7 @@ from streamgp.bases import Fourier
 from streamgp.filters.dynamics import parse
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import ensemble
+from streamgp.numerics import keys
 from streamgp.numerics.threads import one_blas_thread
 from streamgp.weights import BMA
 
@@ -78,7 +79,7 @@ def filters(number: int, noise_var: float) -> dict[str, Any]:
         basis = Fourier(jnp.asarray(FREQUENCIES), jnp.ones(INPUTS))
         experts = [Expert(basis, jnp.asarray(PRIOR_VAR), jnp.asarray(noise_var), parse(name)) for name in DYNAMICS]
         model = ensemble(experts, BMA())
-        state = model.init(jax.random.key(0))
+        state = model.init(keys.key(0))
         for i in range(chunks):
             X, y = rows(i, noise_var)
             Phi = features(X)

@@ -19,6 +19,7 @@ from benchmarks.speed.filters import per_row
 from streamgp.bases import BASES
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import Ensemble, ensemble
+from streamgp.numerics import keys
 from streamgp.weights import share
 
 ROWS, INPUTS, FEATURES = 15_599, 18, 100  # the shape of the elevators data after its warm-up
@@ -30,7 +31,7 @@ def edoebe() -> tuple[Ensemble, list[Expert]]:
     experts, groups = [], []
     for family in ("fourier", "hilbert"):
         for i, start in enumerate((0.3, 1.0, 3.0)):
-            basis = BASES[family].from_data(X, num_features=FEATURES, start=start, key=jax.random.key(i))
+            basis = BASES[family].from_data(X, num_features=FEATURES, start=start, key=keys.key(i))
             groups += [len(groups) // 2] * 2
             experts += [expert(basis, q) for q in (0.0, 1e-3)]
     return ensemble(experts, share(groups, 0.05)), experts

@@ -17,6 +17,7 @@ from benchmarks.common.measure import RUNS, in_turn, ratio, spread
 from benchmarks.common.workload import LEVELS, NOISE_VAR, PRIOR_VAR, fourier_experts, rows, stream
 from streamgp.filters.engine import blocks
 from streamgp.models.gaussian.model import ensemble
+from streamgp.numerics import keys
 from streamgp.weights import BMA
 
 # Rows of a stream and of a scan, by number of features. A stream is short beside what the job before it leaves behind
@@ -69,7 +70,7 @@ def against_rows(runs: int = RUNS) -> list[dict[str, Any]]:
     for F in ROWS:
         experts = fourier_experts(6, F)
         model, (X, y) = ensemble(experts, BMA()), rows(ROWS[F])
-        state = model.init(jax.random.key(0))
+        state = model.init(keys.key(0))
         q = jnp.asarray(LEVELS * 6)
         jobs: dict[str, Callable[[], Any]] = {"block": partial(stream, model, X, y, state)}
         lengths = {"block": ROWS[F]} | {name: few[F] for name, few in SCANNED.items()}
@@ -108,7 +109,7 @@ def block_lengths(runs: int = RUNS) -> dict[str, Any]:
     found: dict[str, Any] = {"block": usual, "us": {}}
     for F in (50, 100, 200, 400, 800):
         model = ensemble(fourier_experts(2, F), BMA())
-        state = model.init(jax.random.key(0))
+        state = model.init(keys.key(0))
         found["us"][F] = {}
         for size in (16, 32, 64, 128, 256):
             blocks.BLOCK = size

@@ -19,6 +19,7 @@ from streamgp.bases import Fourier
 from streamgp.filters.dynamics import random_walk, static
 from streamgp.likelihoods import Logistic, laplace_step
 from streamgp.models.generalised.model import GeneralisedExpert, generalised_ensemble
+from streamgp.numerics import keys
 from streamgp.weights import BMA
 
 RESULTS = RESULTS_DIR / "labels.json"
@@ -35,7 +36,7 @@ def run_speed() -> dict[str, Any]:
         X, y = jnp.asarray(np.asarray(X), float), jnp.asarray(np.asarray(y), float)
         for count, features in ((11, 30), (24, 100), (12, 400)):
             bases = [
-                Fourier.from_data(np.asarray(X), num_features=features, start=0.3 + 0.3 * i, key=jax.random.key(i))
+                Fourier.from_data(np.asarray(X), num_features=features, start=0.3 + 0.3 * i, key=keys.key(i))
                 for i in range(count)
             ]
             experts = [
@@ -48,7 +49,7 @@ def run_speed() -> dict[str, Any]:
                 for i, basis in enumerate(bases)
             ]
             model = generalised_ensemble(experts, BMA())
-            state = model.init(jax.random.key(0))
+            state = model.init(keys.key(0))
 
             def in_blocks(model: Any = model, state: Any = state) -> Any:
                 return model.update(state, X, y[:, None])

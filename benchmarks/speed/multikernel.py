@@ -15,6 +15,7 @@ import numpy as np
 import typer
 
 from benchmarks.common.paths import RESULTS_DIR
+from streamgp.numerics import keys
 from streamgp.research.annex import SFG_MKL_DICTIONARY
 from streamgp.research.multikernel import (
     OMKLGF,
@@ -41,7 +42,7 @@ def run_speed(repeats: int) -> dict[str, Any]:
     dictionary = squared_exponentials(SFG_MKL_DICTIONARY)
     with jax.enable_x64(True):
         for name, dim in INPUTS.items():
-            bank = draw_features(dictionary, dim, FEATURES, jax.random.key(0))
+            bank = draw_features(dictionary, dim, FEATURES, keys.key(0))
             graph = FeedbackGraph.of(dictionary, dim, NEIGHBOURS)
             rate = constant(0.02)
             learners: dict[str, Any] = {
@@ -61,7 +62,7 @@ def _rate(learner: Any, dim: int, repeats: int) -> float:
     X = jnp.asarray(rng.uniform(size=(1024, dim)) / np.sqrt(dim))
     y = jnp.sin(3.0 * X[:, :1])
     model = MultiKernel(learner, ("",) * len(SFG_MKL_DICTIONARY), dim)
-    state, _ = jax.block_until_ready(model.update(model.init(jax.random.key(0)), X, y))
+    state, _ = jax.block_until_ready(model.update(model.init(keys.key(0)), X, y))
     rates = []
     for _ in range(repeats):
         began = perf_counter()

@@ -14,6 +14,7 @@ from streamgp.core import Predictive
 from streamgp.filters.dynamics import parse
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import Ensemble, ensemble
+from streamgp.numerics import keys
 from streamgp.weights import BMA, markov, share
 
 pytestmark = pytest.mark.slow
@@ -48,7 +49,7 @@ def model(rule: str) -> Ensemble:
 
 def ahead(rule: str, y: np.ndarray) -> Predictive:
     X, _, times = stream()
-    start = model(rule).init(jax.random.key(0))
+    start = model(rule).init(keys.key(0))
     return model(rule).update(start, jnp.asarray(X), jnp.asarray(y), None, jnp.asarray(times))[1].predictive
 
 

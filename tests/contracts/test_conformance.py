@@ -16,6 +16,7 @@ from streamgp.core import Info, Predictive
 from streamgp.filters.dynamics import parse
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import Ensemble, ensemble
+from streamgp.numerics import keys
 from streamgp.weights import BMA, DMA, NewtonStep, share
 
 pytestmark = pytest.mark.slow
@@ -69,7 +70,7 @@ def test_what_the_learner_asks_is_checked(broken, message):
     model = broken(**{field.name: getattr(whole, field.name) for field in dataclasses.fields(whole)})
     with pytest.raises(AssertionError, match=message):
         subject = conformance.Subject(
-            model, jnp.asarray(X), jnp.asarray(Y), jnp.asarray(TIMES), jax.random.key(0), 1e-9, jnp.asarray(Y)
+            model, jnp.asarray(X), jnp.asarray(Y), jnp.asarray(TIMES), keys.key(0), 1e-9, jnp.asarray(Y)
         )
         conformance.weights_and_times_are_reported(subject)
 
@@ -213,7 +214,7 @@ BROKEN = [
 def test_each_broken_promise_is_caught(broken, check, message):
     rows = jnp.asarray(X), jnp.asarray(Y)
     far = rows[1] + 1e3 * (1.0 + jnp.abs(rows[1]))
-    subject = conformance.Subject(broken(), *rows, None, jax.random.key(0), 1e-9, far)
+    subject = conformance.Subject(broken(), *rows, None, keys.key(0), 1e-9, far)
     with pytest.raises(AssertionError, match=message):
         getattr(conformance, check)(subject)
     with pytest.raises(AssertionError):

@@ -18,6 +18,7 @@ from streamgp.filters.dynamics import parse
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import Ensemble, ensemble
 from streamgp.models.gaussian.state import EnsembleState
+from streamgp.numerics import keys
 from streamgp.numerics.checkpoint import load, save
 from streamgp.numerics.module import Module
 from streamgp.weights import BMA, WeightRule, fixed_share, markov, share
@@ -95,7 +96,7 @@ def model(kind: str) -> Ensemble:
     """Every family and a user's function, each with every dynamics, in the same order as the oracle."""
     rows = stream(kind)
     warm_up, y = rows.X[rows.mask][:50], rows.y[rows.mask][:50]
-    key = jax.random.key(0)
+    key = keys.key(0)
     settings = {"num_features": 9, "start": 0.7, "key": key, "y": y}
     bases = [cls.from_data(warm_up, **settings).precomputed() for cls in BASES.values()]
     bases.append(UserFunction(jnp.sin, 2))
@@ -147,7 +148,7 @@ def learn(
     rows = stream(kind, length)
     which = jnp.asarray(list(ORACLES).index(rule))
     ens = eqx.tree_at(lambda m: m.rule.which, model(kind), which)
-    state = ens.init(jax.random.key(0))
+    state = ens.init(keys.key(0))
     padding = -length % chunk
     X, y = (np.pad(a, [(0, padding), (0, 0)], constant_values=np.nan) for a in (rows.X, rows.y))
     mask = np.pad(rows.mask, (0, padding))

@@ -17,6 +17,7 @@ from streamgp.filters.engine.rowfilter import PENDING
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import ensemble
 from streamgp.models.gaussian.single_row import SingleRow
+from streamgp.numerics import keys
 from streamgp.numerics.standardise import Standardiser
 from streamgp.weights import BMA
 
@@ -38,7 +39,7 @@ def test_a_row_at_a_time_is_the_loop(kind, rule, settled):
     E, D = rows.y.shape[1], rows.X.shape[1]
     ens = eqx.tree_at(lambda m: m.rule.which, model(kind), jnp.asarray(list(ORACLES).index(rule)))
     single = SingleRow(ens, Standardiser.empty(D), Standardiser.empty(E))
-    single.load(ens, ens.init(jax.random.key(0)), 0)
+    single.load(ens, ens.init(keys.key(0)), 0)
     loc = np.stack([run.loc for run in runs], axis=1)
     var = np.broadcast_to(np.stack([run.var for run in runs], axis=1)[:, :, None], loc.shape)
     weights = np.exp(weighed(kind, length, rule).before)
@@ -158,9 +159,7 @@ def test_groups_of_equal_shape_keep_their_places_in_the_stack():
     rng = np.random.default_rng(2)
     X, y = rng.normal(size=(70, 2)), rng.normal(size=(70, 1))
     build = {"num_features": 4, "start": 1.0}
-    bases = [
-        BASES[name].from_data(X, key=jax.random.key(i), **build) for i, name in enumerate(["fourier", "hilbert"] * 2)
-    ]
+    bases = [BASES[name].from_data(X, key=keys.key(i), **build) for i, name in enumerate(["fourier", "hilbert"] * 2)]
     bases += [UserFunction(lambda x: jnp.concatenate([x, x**2], axis=1), 2)]
     experts = [
         Expert(basis, jnp.asarray(1.0 + i), jnp.asarray(0.1), parse(name))
@@ -170,12 +169,12 @@ def test_groups_of_equal_shape_keep_their_places_in_the_stack():
     ens = ensemble(experts, BMA())
     assert len(ens.groups) == 3
     single = SingleRow(ens, Standardiser.empty(2), Standardiser.empty(1))
-    single.load(ens, ens.init(jax.random.key(0)), 0)
+    single.load(ens, ens.init(keys.key(0)), 0)
     got = []
     for row, target in zip(X, y, strict=True):
         got.append(single.moments(row[None]).mean[0])
         single.update(row[None], target[None])
-    want, info = ens.update(ens.init(jax.random.key(0)), X, y)
+    want, info = ens.update(ens.init(keys.key(0)), X, y)
     np.testing.assert_allclose(got, info.predictive.mean, rtol=1e-9, atol=1e-12)
     for ours, theirs in zip(single.flush().filters, want.filters, strict=True):
         close(ours.mean, theirs.mean)

@@ -17,6 +17,7 @@ from streamgp.models.fitting.gaussian_evidence import fit_basis
 from streamgp.models.fitting.laplace_evidence import fit_likelihood
 from streamgp.models.gaussian.fit_tasks import map_in_threads
 from streamgp.models.registry import make_spec
+from streamgp.numerics import keys
 from streamgp.numerics.threads import one_blas_thread
 from streamgp.stream.learner import StreamLearner
 
@@ -125,7 +126,7 @@ def test_centres_do_not_depend_on_the_number_of_threads():
     found = []
     for threads in (1, 2, 4):
         with threadpool_limits(threads):
-            found.append(np.asarray(k_means(X, 20, jax.random.key(0))))
+            found.append(np.asarray(k_means(X, 20, keys.key(0))))
     assert np.array_equal(found[0], found[1]) and np.array_equal(found[0], found[2])
 
 

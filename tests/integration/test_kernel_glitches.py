@@ -10,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from streamgp import StreamingGPRegressor, evaluate
+from streamgp.numerics import keys
 from streamgp.research.annex import MULTIKERNEL
 from streamgp.research.multikernel import (
     MultiKernel,
@@ -54,14 +55,14 @@ def test_papers_models_have_it_off():
 
 def test_a_glitch_moves_a_model_less_the_further_out_it_is_and_five_are_a_change():
     with jax.enable_x64(True):
-        bank = draw_features(squared_exponentials([0.5, 2.0]), 1, 20, jax.random.key(0))
+        bank = draw_features(squared_exponentials([0.5, 2.0]), 1, 20, keys.key(0))
         plain = MultiKernel(Raker(bank, SquaredLoss(2), falling()), ("a", "b"), 1)
         robust = MultiKernel(Raker(bank, SquaredLoss(2), falling()), ("a", "b"), 1, robust=True)
         X = jnp.asarray(np.random.default_rng(0).normal(size=(30, 1)))
         y = jnp.concatenate([jnp.sin(X), 0.3 * X], axis=1)
-        state, _ = robust.update(robust.init(jax.random.key(0)), X, y)
+        state, _ = robust.update(robust.init(keys.key(0)), X, y)
         for one, other in zip(
-            *(jax.tree.leaves(m.update(m.init(jax.random.key(0)), X, y)[0]) for m in (plain, robust)), strict=True
+            *(jax.tree.leaves(m.update(m.init(keys.key(0)), X, y)[0]) for m in (plain, robust)), strict=True
         ):
             assert_array_equal(one, other)  # of ordinary rows nothing is changed
         x = jnp.zeros((1, 1))

@@ -16,6 +16,7 @@ from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import Ensemble, ensemble
 from streamgp.models.gaussian.single_row import SingleRow
 from streamgp.models.presets import PRESETS
+from streamgp.numerics import keys
 from streamgp.numerics.standardise import Standardiser
 from streamgp.weights import BMA, share
 
@@ -42,7 +43,7 @@ def model(dynamics=DYNAMICS, kinds=KINDS, E: int = 1, rule=None) -> Ensemble:
 def test_without_forgetting_the_evidence_is_a_multivariate_t():
     X, y = rows(40)
     one = model(("static",), ("adaptive 1",), rule=BMA())
-    _, info = one.update(one.init(jax.random.key(0)), X, y)
+    _, info = one.update(one.init(keys.key(0)), X, y)
     Phi = np.column_stack([np.ones(40), X])
     # theta | s2 ~ N(0, s2 V / S2 I), s2 ~ IG(a, b): y ~ t with 2a degrees of freedom and shape (b / a) R.
     R = S2 * (Phi @ Phi.T * (V / S2) + np.eye(40))
@@ -96,7 +97,7 @@ def test_every_way_of_running_is_the_loop(chunk, engine):
     mask = np.random.default_rng(1).random(n) > 0.1
     loc, var, density = loop(X, y, mask)
     ens = model(E=E)
-    state = ens.init(jax.random.key(0))
+    state = ens.init(keys.key(0))
     assert [filters.cov.shape for filters in state.filters] == [(1, 3, 3, 3)]  # no covariance for a kind of noise
     if engine == "rows":
         single, means, stds = SingleRow(ens, Standardiser.empty(2), Standardiser.empty(E)), [], []
@@ -143,7 +144,7 @@ def run_weights(ens: Ensemble, density: np.ndarray) -> np.ndarray:
 def test_a_filter_works_on_while_one_of_its_experts_has_weight():
     X, y = rows(300)
     ens = model(("static",), ("constant", "adaptive 1"), rule=BMA(1e-16))
-    state, _ = ens.update(ens.init(jax.random.key(0)), X, 5.0 * y)  # the constant noise is far too small
+    state, _ = ens.update(ens.init(keys.key(0)), X, 5.0 * y)  # the constant noise is far too small
     assert np.isneginf(np.asarray(state.weights)).tolist() == [True, False]
     after, _ = ens.update(state, X, y)
     assert not np.array_equal(np.asarray(after.filters[0].mean), np.asarray(state.filters[0].mean))

@@ -20,6 +20,7 @@ from streamgp.app.outputs import RunError
 from streamgp.bases import BASES
 from streamgp.likelihoods import Logistic
 from streamgp.models.fitting.laplace_evidence import LaplaceFit, laplace_log_evidence
+from streamgp.numerics import keys
 from streamgp_papers import catalogue, classification, classification_baselines
 from streamgp_papers.bank import Family, fit_experts, fit_family
 from streamgp_papers.classification_baselines import NAMES, ClassificationData, predict
@@ -117,10 +118,10 @@ def test_draws_surround_the_optimum_as_wide_as_the_evidence_says():
 
 
 def test_the_centres_of_a_network_are_perturbed():
-    basis = BASES["rbf-optimised"].from_data(X, num_features=12, start=1.0, key=jax.random.key(0))
+    basis = BASES["rbf-optimised"].from_data(X, num_features=12, start=1.0, key=keys.key(0))
     fit = LaplaceFit(basis, 1.0, Logistic(jnp.asarray(0.0)), 0.0, 0.0, 1.0, 0)
     rows, labels = jnp.asarray(X), jnp.asarray(Y)
-    draws = LOGISTIC.draws(fit, basis, tuple(basis.trainable), rows, labels, 2, jax.random.key(1))
+    draws = LOGISTIC.draws(fit, basis, tuple(basis.trainable), rows, labels, 2, keys.key(1))
     moved = np.stack([draw.basis.centres - basis.centres for draw in draws])
     assert abs(np.mean(moved**2) / 1e-3 - 1.0) < 4.0 * np.sqrt(2.0 / moved.size)
     assert not np.array_equal(*moved)

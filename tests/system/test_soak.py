@@ -57,6 +57,7 @@ def stream_many_rows(target: str) -> None:
     from streamgp.filters.dynamics import parse
     from streamgp.models.expert import Expert
     from streamgp.models.gaussian.model import ensemble
+    from streamgp.numerics import keys
     from streamgp.weights import BMA
 
     kept, memory = {}, []
@@ -64,7 +65,7 @@ def stream_many_rows(target: str) -> None:
         basis = Fourier(jnp.asarray(FREQUENCIES), jnp.ones(INPUTS))
         experts = [Expert(basis, jnp.asarray(PRIOR_VAR), jnp.asarray(NOISE_VAR), parse(name)) for name in DYNAMICS]
         model = ensemble(experts, BMA())
-        state = model.init(jax.random.key(0))
+        state = model.init(keys.key(0))
         for i in range(CHUNKS):
             X, y = chunk(i)
             state, info = model.update(state, jnp.asarray(X), jnp.asarray(y[:, None]))

@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from oracles.ensemble_loop import weigh
 from streamgp.bandits.ensemble_surrogate import DYNAMICS, LENGTHSCALES, NOISE_VARS, SCALE_ROWS, EnsembleSurrogate
 from streamgp.bases import HilbertSpace
+from streamgp.numerics import keys
 
 GRID = np.linspace(0.0, 1.0, 41)[:, None]
 
@@ -62,9 +63,7 @@ def by_hand(rows: Rows, time: float) -> tuple[np.ndarray, np.ndarray, np.ndarray
     log_density, means, variances = [], [], []
     for lengthscale in LENGTHSCALES:
         # On [-1, 1] a range is two long.
-        basis = HilbertSpace.from_data(
-            np.array([[-1.0], [1.0]]), num_features=40, start=lengthscale, key=jax.random.key(0)
-        )
+        basis = HilbertSpace.from_data(np.array([[-1.0], [1.0]]), num_features=40, start=lengthscale, key=keys.key(0))
         Phi, at = (np.asarray(basis(2.0 * U - 1.0)) for U in (rows.U, GRID))
         # Long lengthscales feel the walls of the box.
         kernel, inner = np.exp(-0.5 * np.square((GRID - GRID.T) / lengthscale)), slice(10, 31)

@@ -1,11 +1,11 @@
 """A basis over some of the inputs, against that basis on rows cut by hand."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from streamgp.bases import ActiveDims, HilbertSpace, Nystrom
+from streamgp.numerics import keys
 from streamgp.numerics.checkpoint.encoding import decode, encode
 
 X = np.random.default_rng(0).normal(size=(30, 5)) * 3.0
@@ -15,7 +15,7 @@ X = np.random.default_rng(0).normal(size=(30, 5)) * 3.0
 def test_it_is_its_basis_on_its_inputs(first: int):
     own = X[:, first : first + 2]
     box = HilbertSpace(jnp.ones(2), jnp.full(2, 4.0), jnp.full(2, 3.0), 3)
-    nystrom = Nystrom.from_data(own, num_features=7, start=0.1, key=jax.random.key(1))
+    nystrom = Nystrom.from_data(own, num_features=7, start=0.1, key=keys.key(1))
     for inner in (box, nystrom):
         basis = ActiveDims(inner, 5, first)
         assert (basis.num_features, basis.num_inputs) == (inner.num_features, 5)

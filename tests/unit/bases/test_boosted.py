@@ -10,7 +10,7 @@ from streamgp.bases import Boosted
 from streamgp.bases.boosted import LEARNING_RATE, LEAVES, MIN_ROWS, held_out
 from streamgp.numerics import keys
 
-KEY = jax.random.key(4)
+KEY = keys.key(4)
 N, D = 400, 3
 
 

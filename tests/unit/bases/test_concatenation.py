@@ -1,14 +1,14 @@
 """The concatenation against the sum of its parts' kernels."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from streamgp.bases import Concatenation, Fourier, HilbertSpace, Linear, Nystrom
 from streamgp.models.fitting.gaussian_evidence import fit_basis
+from streamgp.numerics import keys
 
-KEY = jax.random.key(0)
+KEY = keys.key(0)
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(50, 2))
 

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from streamgp.bases import Linear, Polynomial, UserFunction
+from streamgp.numerics import keys
 
 X = jnp.array([[2.0, -3.0], [0.5, 0.0]])
-KEY = jax.random.key(0)
+KEY = keys.key(0)
 
 
 def test_linear_is_one_and_the_inputs():

@@ -8,6 +8,7 @@ import pytest
 
 from streamgp.bases import BASES, Basis, UserFunction
 from streamgp.bases.trigonometry import sine, sine_and_cosine
+from streamgp.numerics import keys
 from streamgp.numerics.checkpoint.encoding import decode, encode
 
 WARM_UP = np.random.default_rng(0).normal(size=(40, 3))
@@ -19,7 +20,7 @@ features = eqx.filter_jit(lambda basis, X: basis(X))
 
 
 def build(name: str, X: np.ndarray = WARM_UP, start: float = 1.0, seed: int = 0, num_features: int = 27) -> Basis:
-    key, y = jax.random.key(seed), TARGETS[: len(X)]
+    key, y = keys.key(seed), TARGETS[: len(X)]
     return BASES[name].from_data(X, num_features=num_features, start=start, key=key, y=y)
 
 

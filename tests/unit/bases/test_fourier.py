@@ -1,13 +1,13 @@
 """Fourier features against independently computed numbers and the kernels that they stand for."""
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from streamgp.bases import Fourier
 from streamgp.bases.kernels import Laplace, Matern, SquaredExponential
+from streamgp.numerics import keys
 
 features = eqx.filter_jit(lambda basis, X: basis(X))
 
@@ -57,7 +57,7 @@ def test_features_match_independent_numbers():
 def test_rows_have_unit_norm_everywhere():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(50, 4)) * 10.0 ** rng.integers(-3, 4, size=(50, 1))
-    basis = Fourier.from_data(X, num_features=31, start=0.1, key=jax.random.key(0))
+    basis = Fourier.from_data(X, num_features=31, start=0.1, key=keys.key(0))
     assert basis.num_features == 30
     np.testing.assert_allclose(jnp.linalg.norm(basis(jnp.asarray(X)), axis=1), 1.0, rtol=1e-12)
 
@@ -65,9 +65,7 @@ def test_rows_have_unit_norm_everywhere():
 @pytest.mark.parametrize("kernel", [SquaredExponential(), Matern(1.5), Laplace()], ids=repr)
 def test_inner_products_approach_the_kernel(kernel):
     X = np.random.default_rng(0).uniform(-1, 1, size=(40, 2)) * [1.0, 20.0]
-    basis = Fourier.from_data(
-        X, num_features=4000, start=0.5, key=jax.random.key(1), kernel=kernel, method="monte-carlo"
-    )
+    basis = Fourier.from_data(X, num_features=4000, start=0.5, key=keys.key(1), kernel=kernel, method="monte-carlo")
     phi = features(basis, jnp.asarray(X))
     exact = kernel.value((X[:, None] - X[None]) / basis.lengthscale[None, None])
     # The error of one pair has a standard deviation of at most 1 / sqrt(2000) = 0.022.
@@ -82,7 +80,7 @@ def test_default_frequencies_beat_independent_ones():
     def error(**how):
         squared = []
         for seed in range(5):
-            basis = Fourier.from_data(X, num_features=100, start=0.5, key=jax.random.key(seed), **how)
+            basis = Fourier.from_data(X, num_features=100, start=0.5, key=keys.key(seed), **how)
             phi = features(basis, jnp.asarray(X))
             exact = kernel.value((X[:, None] - X[None]) / basis.lengthscale[None, None])
             squared.append(np.mean((phi @ phi.T - exact) ** 2))
@@ -93,6 +91,6 @@ def test_default_frequencies_beat_independent_ones():
 
 def test_from_data_sets_lengthscales_by_the_range():
     X = np.array([[0.0, -3.0, 7.0], [4.0, 3.0, 7.0], [1.0, 0.0, 7.0]])
-    basis = Fourier.from_data(X, num_features=1, start=0.1, key=jax.random.key(0))
+    basis = Fourier.from_data(X, num_features=1, start=0.1, key=keys.key(0))
     np.testing.assert_allclose(basis.lengthscale, [0.4, 0.6, 0.1])
     assert basis.num_features == 2

@@ -1,15 +1,15 @@
 """Hilbert-space features against independently computed numbers and the kernels that they stand for."""
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from streamgp.bases import HilbertSpace, HilbertSpaceProduct
 from streamgp.bases.kernels import Matern, SquaredExponential
+from streamgp.numerics import keys
 
-KEY = jax.random.key(0)
+KEY = keys.key(0)
 
 features = eqx.filter_jit(lambda basis, X: basis(X))
 

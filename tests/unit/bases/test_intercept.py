@@ -7,14 +7,15 @@ import numpy as np
 
 from streamgp.bases import Fourier, Intercept, Nystrom, OptimisedFourier
 from streamgp.models.fitting.gaussian_evidence import fit_basis, log_evidence
+from streamgp.numerics import keys
 from streamgp.numerics.checkpoint.encoding import decode, encode
 
 X = np.random.default_rng(0).normal(size=(30, 2)) * 3.0
 
 
 def test_it_is_its_basis_and_a_one():
-    fourier = Fourier.from_data(X, num_features=6, start=0.3, key=jax.random.key(1))
-    nystrom = Nystrom.from_data(X[:20], num_features=7, start=0.1, key=jax.random.key(1))
+    fourier = Fourier.from_data(X, num_features=6, start=0.3, key=keys.key(1))
+    nystrom = Nystrom.from_data(X[:20], num_features=7, start=0.1, key=keys.key(1))
     for inner in (fourier, nystrom):
         basis = Intercept(inner)
         assert (basis.num_features, basis.num_inputs) == (inner.num_features + 1, 2)
@@ -27,8 +28,8 @@ def test_it_is_its_basis_and_a_one():
 
 
 def test_a_stack_of_bases_has_a_design_matrix_each():
-    keys = (jax.random.key(1), jax.random.key(2))
-    bases = [Intercept(Fourier.from_data(X, num_features=6, start=0.3, key=key)) for key in keys]
+    two = keys.key(1), keys.key(2)
+    bases = [Intercept(Fourier.from_data(X, num_features=6, start=0.3, key=key)) for key in two]
     stack = jax.tree.map(lambda *leaves: jnp.stack(leaves), *bases)
     for rows in (X, jnp.asarray(X)):
         np.testing.assert_allclose(stack(rows), np.stack([basis(X) for basis in bases]), rtol=1e-12, atol=1e-12)
@@ -38,7 +39,7 @@ def test_the_fit_moves_the_hyperparameters_of_its_basis_beside_a_constant():
     rng = np.random.default_rng(1)
     rows = jnp.asarray(rng.uniform(-1.0, 1.0, (40, 2)))
     y = jnp.asarray(2.0 + np.sin(3.0 * rows[:, :1]) + 0.1 * rng.normal(size=(40, 1)))
-    inner = OptimisedFourier.from_data(np.asarray(rows), num_features=6, start=0.3, key=jax.random.key(0))
+    inner = OptimisedFourier.from_data(np.asarray(rows), num_features=6, start=0.3, key=keys.key(0))
     basis = Intercept(inner)
     assert basis.trainable == inner.trainable
     fit = fit_basis(basis, rows, y)

@@ -17,10 +17,11 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from streamgp.bases import Learner, learners
 from streamgp.bases.boosted import held_out
 from streamgp.bases.learners import MAX_ROWS, LearnerError, check_same, remember
+from streamgp.numerics import keys
 from streamgp.numerics.checkpoint import CheckpointError
 from streamgp.numerics.checkpoint.encoding import decode, encode
 
-KEY = jax.random.key(4)
+KEY = keys.key(4)
 N, D = 300, 3
 RIDGE, FOREST = Ridge(2.0), RandomForestRegressor(5)
 
@@ -110,7 +111,7 @@ y = np.sin(X[:, :1])
 new = X[:20]
 with jax.enable_x64(True):
     (name,) = remember([RandomForestRegressor(5, random_state=0)])
-    basis = Learner.fitted(name, X, y, start=1.0, key=jax.random.key(0))
+    basis = Learner.fitted(name, X, y, start=1.0, key=keys.key(0))
     late = jax.jit(lambda matrix, X: X + 0.0 * (matrix @ matrix @ matrix).sum())
     found = jax.jit(lambda basis, X: basis(X))(basis, late(jnp.ones((1_200, 1_200)), jnp.asarray(new)))
     np.testing.assert_array_equal(found, jax.tree.map(np.asarray, basis)(new))

@@ -8,8 +8,9 @@ import pytest
 
 from streamgp.bases import Nystrom
 from streamgp.models.fitting.gaussian_evidence import fit_basis, log_evidence
+from streamgp.numerics import keys
 
-KEY = jax.random.key(0)
+KEY = keys.key(0)
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3))
 LENGTHSCALE = np.array([0.8, 1.5, 3.0])

@@ -5,8 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from streamgp.bases import RadialBasis
+from streamgp.numerics import keys
 
-KEY = jax.random.key(0)
+KEY = keys.key(0)
 
 
 def definition(basis: RadialBasis, X: np.ndarray) -> np.ndarray:

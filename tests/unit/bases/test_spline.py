@@ -1,15 +1,15 @@
 """B-splines against scipy."""
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.interpolate import BSpline
 
 from streamgp.bases import Spline
+from streamgp.numerics import keys
 
-KEY = jax.random.key(0)
+KEY = keys.key(0)
 
 features = eqx.filter_jit(lambda basis, X: basis(X))
 

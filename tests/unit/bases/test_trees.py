@@ -9,8 +9,9 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 
 from streamgp.bases import Trees
 from streamgp.bases.trees import LEAVES, look_up
+from streamgp.numerics import keys
 
-KEY = jax.random.key(0)
+KEY = keys.key(0)
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(500, 4)).round(1)  # with ties
 Y = np.sign(X[:, :1] * X[:, 1:2]) + 0.1 * RNG.normal(size=(500, 1))

@@ -13,6 +13,7 @@ from scipy.special import logsumexp
 from scipy.stats import kstest, norm
 
 from streamgp.core import Info, OnlineModel, Predictive
+from streamgp.numerics import keys
 
 N, K, E = 4, 3, 2
 WEIGHTS = np.array([[0.2, 0.5, 0.3], [1.0, 0.0, 0.0], [0.0, 0.25, 0.75], [1 / 3, 1 / 3, 1 / 3]])
@@ -114,9 +115,9 @@ def test_crps_by_quadrature(predictive):
 
 
 def test_samples_follow_the_distribution(predictive):
-    draws = np.asarray(predictive.sample(jax.random.key(3), (4000,)))
+    draws = np.asarray(predictive.sample(keys.key(3), (4000,)))
     assert draws.shape == (4000, N, E)
-    assert predictive.sample(jax.random.key(3)).shape == (N, E)
+    assert predictive.sample(keys.key(3)).shape == (N, E)
     for i, e in CELLS:
         result = kstest(draws[:, i, e], np.vectorize(lambda y, i=i, e=e: distribution(i, e, y)))
         assert result.pvalue > 1e-4
@@ -127,7 +128,7 @@ def test_samples_follow_the_distribution(predictive):
 def test_both_outputs_of_a_draw_come_from_one_component():
     loc = jnp.asarray([[[-50.0, -50.0], [50.0, 50.0]]])
     p = Predictive(jnp.log(jnp.full((1, 2), 0.5)), loc, jnp.ones((1, 2, 2)))
-    draws = np.sign(p.sample(jax.random.key(0), (200,)))
+    draws = np.sign(p.sample(keys.key(0), (200,)))
     np.testing.assert_array_equal(draws[..., 0], draws[..., 1])
     assert 50 < (draws[..., 0] > 0).sum() < 150
 

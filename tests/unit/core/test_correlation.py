@@ -18,6 +18,7 @@ from streamgp.core.correlation import (
     positive_definite,
     scores_of,
 )
+from streamgp.numerics import keys
 from streamgp.numerics.precision import float64
 
 RNG = np.random.default_rng(0)
@@ -213,7 +214,7 @@ def test_without_a_known_target_all_is_as_before():
 
 def test_draws_are_correlated_and_keep_what_is_known():
     p = mixed()
-    draws = np.asarray(p.sample(jax.random.key(1), (1000,)))
+    draws = np.asarray(p.sample(keys.key(1), (1000,)))
     np.testing.assert_allclose(draws.mean(0), p.mean, atol=5.0 * p.std.max() / np.sqrt(1000))
     many = jax.tree.map(lambda a: np.concatenate([a] * 1000), p)
     z = norm.ppf(many.cdf(draws.reshape(-1, 2))).reshape(draws.shape)
@@ -221,7 +222,7 @@ def test_draws_are_correlated_and_keep_what_is_known():
         assert abs(np.corrcoef(z[:, i].T)[0, 1] - p.correlation[i, 0, 1]) < 5.0 / np.sqrt(1000)
     given = np.stack([p.mean[:, 0], np.full(N, np.nan)], axis=1)
     found = Conditional(p, given)
-    some = np.asarray(found.sample(jax.random.key(2), (1000,)))
+    some = np.asarray(found.sample(keys.key(2), (1000,)))
     np.testing.assert_array_equal(some[:, :, 0], np.tile(given[:, 0], (1000, 1)))
     np.testing.assert_allclose(some[:, :, 1].mean(0), found.mean[:, 1], atol=5.0 * found.std.max() / np.sqrt(1000))
 

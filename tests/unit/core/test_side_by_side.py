@@ -2,12 +2,12 @@
 
 from typing import Any
 
-import jax
 import numpy as np
 import pytest
 
 from streamgp.core import MappedPredictive, Predictive, SideBySide, TargetMap, mapped, side_by_side, unmapped
 from streamgp.core.conditional import Conditional
+from streamgp.numerics import keys
 from streamgp.numerics.precision import float64
 
 ROWS, EXPERTS, TARGETS = 5, 4, 3
@@ -64,7 +64,7 @@ def test_quantiles_are_those_of_one_prediction(level: Any, whole: Predictive, jo
 
 def test_draws_are_those_of_one_prediction(whole: Predictive, joined: SideBySide) -> None:
     with float64():
-        key = jax.random.key(0)
+        key = keys.key(0)
         np.testing.assert_allclose(joined.sample(key, (7,)), whole.sample(key, (7,)), rtol=1e-7)
 
 

@@ -13,6 +13,7 @@ from streamgp.filters.engine.blocks import in_blocks
 from streamgp.filters.engine.clock import advance
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import ensemble
+from streamgp.numerics import keys
 from streamgp.weights import BMA, markov
 
 pytestmark = pytest.mark.slow
@@ -34,12 +35,12 @@ def rows() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
 def test_experts_side_by_side_as_on_a_gpu_give_the_numbers_of_one_after_the_other():
     X, y, mask, times = (jnp.asarray(a) for a in rows())
     seen = np.asarray(X)[np.asarray(mask)]
-    bases = [Fourier.from_data(seen, num_features=8, start=1.0, key=jax.random.key(i)) for i in range(5)]
+    bases = [Fourier.from_data(seen, num_features=8, start=1.0, key=keys.key(i)) for i in range(5)]
     dynamics = ("static", "walk 0.01", "revert 0.95")
     one = jnp.asarray(1.0)
     experts = [Expert(basis, one, one, parse(name)) for basis in bases for name in dynamics]
     ens = ensemble(experts, BMA(1e-16), num_outputs=2, time_unit=0.02)
-    state = ens.init(jax.random.key(0))
+    state = ens.init(keys.key(0))
     blocks = in_blocks(X, y, mask, advance(ens.time_unit, state.last_time, mask, times)[0])
     some = jnp.asarray(np.arange(15).reshape(5, 3) % 4 != 0)
 
@@ -63,8 +64,8 @@ def test_an_expert_without_weight_learns_all_the_same_if_it_may_get_some():
     Q = np.array([[0.9, 0.0, 0.0], [0.1, 0.9, 0.0], [0.0, 0.1, 1.0]])
     ens = ensemble(experts, markov(Q), num_outputs=2, log_prior=np.array([0.0, -690.0, -690.0]))
     late = ensemble(experts, markov(Q), num_outputs=2, log_prior=np.array([0.0, -np.inf, -np.inf]))
-    want, _ = ens.update(ens.init(jax.random.key(0)), X, y)
-    state = late.init(jax.random.key(0))
+    want, _ = ens.update(ens.init(keys.key(0)), X, y)
+    state = late.init(keys.key(0))
     for update in (late.update, late._update_compiled):
         got, _ = update(state, X, y, jnp.ones(len(X), bool), None)
         np.testing.assert_allclose(got.filters[0].mean, want.filters[0].mean, rtol=1e-9)

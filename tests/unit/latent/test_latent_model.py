@@ -14,6 +14,7 @@ from streamgp.bases import Fourier
 from streamgp.filters.dynamics import Dynamics, mean_reverting, random_walk, static
 from streamgp.latent import LENGTHSCALES, LatentEnsemble, fit_coordinates, principal_coordinates
 from streamgp.models.expert import Expert
+from streamgp.numerics import keys
 from streamgp.weights import BMA, fixed_share
 
 pytestmark = pytest.mark.slow
@@ -169,8 +170,8 @@ def test_places_of_the_warm_up_gain_and_are_near_the_truth():
     Y = np.tanh(truth @ mixing) + 0.05 * rng.normal(size=(60, 90))
     Y -= Y.mean(axis=0)
     start = principal_coordinates(Y, 2)
-    few = fit_coordinates(1.0, Y, start, static(), jax.random.key(0), num_features=40, steps=1)
-    found = fit_coordinates(1.0, Y, start, static(), jax.random.key(0), num_features=40)
+    few = fit_coordinates(1.0, Y, start, static(), keys.key(0), num_features=40, steps=1)
+    found = fit_coordinates(1.0, Y, start, static(), keys.key(0), num_features=40)
     assert found.log_joint > few.log_joint + 10.0
     # The joint density, with the columns as they are.
     expert, X = found.expert, np.asarray(found.coordinates)
@@ -203,9 +204,7 @@ def test_weights_follow_a_stream_whose_kernel_scale_changes(seed):
     scales, rows, outputs = LENGTHSCALES, 250, 16
     unit = np.array([[0.0] * D, [1.0] * D])
     bases = [
-        Fourier(
-            Fourier.from_data(unit, num_features=60, start=1.0, key=jax.random.key(i)).frequencies, jnp.full(D, scale)
-        )
+        Fourier(Fourier.from_data(unit, num_features=60, start=1.0, key=keys.key(i)).frequencies, jnp.full(D, scale))
         for i, scale in enumerate(scales)
     ]
     each = [Expert(basis, jnp.asarray(1.0), jnp.asarray(0.05), mean_reverting(0.99)) for basis in bases]

@@ -17,6 +17,7 @@ from streamgp.likelihoods import (
     StudentT,
     predictive,
 )
+from streamgp.numerics import keys
 from streamgp.numerics.checkpoint.encoding import decode, encode
 
 
@@ -103,7 +104,7 @@ NUMBERS = {
 @pytest.mark.parametrize("name", NUMBERS)
 def test_numbers_agree_with_draws_of_them(name):
     p = mixture(experts(name), n=4, scale=0.3)
-    draws = np.asarray(p.sample(jax.random.key(1), (100, 200)))
+    draws = np.asarray(p.sample(keys.key(1), (100, 200)))
     assert draws.shape == (100, 200, 4, 1)
     draws = draws.reshape(-1, 4)
     error = draws.std(0) / np.sqrt(len(draws))
@@ -145,7 +146,7 @@ def test_what_makes_no_sense_is_refused():
         lambda: labels.mean,
         lambda: labels.cdf(np.zeros((5, 1))),
         lambda: labels.quantile(0.5),
-        lambda: labels.sample(jax.random.key(0)),
+        lambda: labels.sample(keys.key(0)),
         lambda: counts.probabilities(),
     ):
         with pytest.raises(TypeError, match=r"Categorical|Poisson"):

@@ -1,13 +1,12 @@
 """Student's t by its mean and variance, and mixtures of it: SciPy and quadrature."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import integrate, stats
 
 from streamgp.core import Predictive
-from streamgp.numerics import student_t
+from streamgp.numerics import keys, student_t
 
 DOFS = [5.0, 7.3, 10.0, 20.0, 101.0, 1e4, 1e7, np.inf]
 
@@ -119,7 +118,7 @@ def test_quantiles_solve_the_distribution(mixture, probability):
 
 
 def test_samples_follow_the_distribution(mixture):
-    draws = np.asarray(mixture.sample(jax.random.key(0), (20_000,)))[:, :, 0]
+    draws = np.asarray(mixture.sample(keys.key(0), (20_000,)))[:, :, 0]
     for n in range(2):
         at = np.sort(draws[:, n])[::200]
         parts = [reference(DOF[n, k], VAR[n, k, 0], LOC[n, k, 0]).cdf(at) for k in range(3)]

@@ -38,7 +38,7 @@ def register(cls: Class) -> Class:
     Parameters
     ----------
     cls
-        An `equinox.Module`, another dataclass or a NamedTuple. Its fields are stored by name; when read, they
+        A `Module`, another dataclass or a NamedTuple. Its fields are stored by name; when read, they
         are set as they were, and neither ``__init__`` nor ``__post_init__`` runs. They have to be what their
         annotations say; more than that is checked by a method ``check_restored``, where the class has one, which
         raises ValueError.
@@ -52,8 +52,7 @@ def register(cls: Class) -> Class:
     """
     if not _is_record(cls):
         raise TypeError(
-            f"register: expected a dataclass, equinox Module or NamedTuple, got {cls!r}; "
-            f"put @register above @dataclass."
+            f"register: expected a dataclass, Module or NamedTuple, got {cls!r}; put @register above @dataclass."
         )
     known = registry.setdefault(cls.__name__, cls)
     if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
@@ -72,7 +71,7 @@ def encode(tree: Any) -> tuple[Any, dict[str, np.ndarray]]:
     ----------
     tree
         Nested dicts (with string keys), lists, tuples, None, bool, int, float, str, NumPy arrays and scalars,
-        JAX arrays and typed random keys, instances of registered classes, and named functions.
+        JAX arrays, instances of registered classes, and named functions.
 
     Returns
     -------
@@ -234,33 +233,27 @@ def _split_array(value: Any) -> tuple[str, np.ndarray]:
         # The order in memory decides the order of sums, and with it their last bits.
         fortran = value.flags.f_contiguous and not value.flags.c_contiguous
         return "numpy-fortran" if fortran else "numpy", value
-    if jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
-        with float64():
-            return f"key:{jax.random.key_impl(value)}", np.asarray(jax.random.key_data(value))
     return "jax-weak" if value.weak_type else "jax", np.asarray(value)
 
 
 def _join_array(kind: str, value: np.ndarray) -> Any:
     """Invert `_split_array`."""
-    match kind.split(":"):
-        case ["numpy-scalar"]:
+    match kind:
+        case "numpy-scalar":
             return value[()]
-        case ["numpy"]:
+        case "numpy":
             return value
-        case ["numpy-fortran"]:
+        case "numpy-fortran":
             return np.asfortranarray(value)
-        case ["jax"]:
+        case "jax":
             with float64():
                 return jnp.array(value)
-        case ["jax-weak"]:
+        case "jax-weak":
             # Only a Python number makes an array of weak type (one that yields to the dtype of its partner),
             # and of the width that is on.
             with float64(value.dtype.name in ("int64", "float64", "complex128")):
                 weak = jnp.broadcast_to(jnp.asarray(value.dtype.type(0).item()), value.shape)
                 return weak.at[...].set(value)
-        case ["key", implementation]:
-            with float64():
-                return jax.random.wrap_key_data(jnp.array(value), impl=implementation)
     raise CheckpointError(f"it holds an array of the unknown kind {kind!r}; load it with the version that wrote it.")
 
 

@@ -150,7 +150,7 @@ def _array_check(hint: Any) -> Check:
         if not hasattr(value, "shape") or len(value.shape) < len(words):
             return False
         name = value.dtype.name
-        if isinstance(dtypes, tuple) and ("prng_key" if name.startswith("key<") else name) not in dtypes:
+        if isinstance(dtypes, tuple) and name not in dtypes:
             return False
         for word, size in zip(words, value.shape[len(value.shape) - len(words) :], strict=True):
             if word.isdigit() and int(word) != size:

@@ -21,6 +21,7 @@ from streamgp.models.fitting.gaussian_evidence import (
     unconstrain,
 )
 from streamgp.models.fitting.hyperparameters import search
+from streamgp.numerics import keys
 
 GOLDEN = np.load(Path(__file__).parents[3] / "golden" / "marglik.npz")
 
@@ -137,7 +138,7 @@ def test_every_family_fits_with_fewer_and_with_more_rows_than_features(name, row
     rng = np.random.default_rng(2)
     X = rng.uniform(-1.0, 1.0, (rows, 2))
     y = np.sin(3.0 * X[:, :1]) + 0.1 * rng.normal(size=(rows, 1))
-    basis = BASES[name].from_data(X, num_features=50, start=0.3, key=jax.random.key(0))
+    basis = BASES[name].from_data(X, num_features=50, start=0.3, key=keys.key(0))
     fit = fit_basis(basis, jnp.asarray(X), jnp.asarray(y), start=0.3)
     assert np.isfinite([fit.log_evidence, fit.prior_var, fit.noise_var]).all()
     positive = [field for field, kind in fit.basis.trainable.items() if kind == "positive"]
@@ -151,7 +152,7 @@ def test_more_hyperparameters_find_more_evidence(name):
     rng = np.random.default_rng(2)
     X = rng.uniform(-1.0, 1.0, (60, 2))
     y = jnp.asarray(np.sin(4.0 * X[:, :1] * X[:, 1:]) + 0.1 * rng.normal(size=(60, 1)))
-    settings = {"num_features": 10, "start": 0.3, "key": jax.random.key(0)}
+    settings = {"num_features": 10, "start": 0.3, "key": keys.key(0)}
     drawn, trained = (BASES[family].from_data(X, **settings) for family in (name, f"{name}-optimised"))
     fits = [fit_basis(basis, jnp.asarray(X), y) for basis in (drawn, trained)]
     assert fits[1].log_evidence > fits[0].log_evidence + 10.0
@@ -170,7 +171,7 @@ def test_more_hyperparameters_find_more_evidence(name):
 def test_only_what_is_named_is_trained():
     rng = np.random.default_rng(2)
     X = rng.uniform(-1.0, 1.0, (50, 1))
-    basis = BASES["rbf"].from_data(X, num_features=5, start=0.3, key=jax.random.key(0))
+    basis = BASES["rbf"].from_data(X, num_features=5, start=0.3, key=keys.key(0))
     fit = fit_basis(basis, jnp.asarray(X), jnp.asarray(np.sin(3 * X)), trainable=("lengthscale",))
     np.testing.assert_array_equal(fit.basis.centres, basis.centres)
     assert not np.allclose(fit.basis.lengthscale, basis.lengthscale)
@@ -181,7 +182,7 @@ def test_the_prior_never_outdoes_the_noise_by_more_than_a_covariance_can_hold():
     rng = np.random.default_rng(0)
     X = jnp.asarray(rng.normal(size=(60, 2)))
     y = X @ jnp.array([[1.0], [2.0]]) / 5.0**0.5
-    drawn = Fourier.from_data(X, num_features=20, start=1.0, key=jax.random.key(0))
+    drawn = Fourier.from_data(X, num_features=20, start=1.0, key=keys.key(0))
     basis = replace(drawn, lengthscale=jnp.full(2, 1e4))
     both = jax.value_and_grad(lambda flat: loss(flat, basis, (), X, y))
     start = ravel_pytree(unconstrain(basis, (), 1e6, 1e-3))[0]

@@ -25,13 +25,14 @@ from streamgp.models.fitting.hyperparameter_samples import (
 from streamgp.models.gaussian.warmup import fit_ensemble
 from streamgp.models.presets import IE_GP_DICTIONARY
 from streamgp.models.registry import make_spec
+from streamgp.numerics import keys
 from streamgp.numerics.checkpoint import load, save
 from streamgp.stream.learner import StreamLearner
 from streamgp.weights import Share
 
 pytestmark = pytest.mark.slow
 
-KEY = jax.random.key(0)
+KEY = keys.key(0)
 
 
 def rows(n: int, inputs: int = 2, outputs: int = 1) -> tuple[jax.Array, jax.Array]:
@@ -213,7 +214,7 @@ def test_more_samples_leave_the_first_ones_as_they_are():
     basis = BASES["fourier"].from_data(np.asarray(X), num_features=8, start=0.5, key=KEY)
     optimum = fit_basis(basis, X, y)
     few, many, other = (
-        spread_of(laplace_samples(optimum, basis, ("lengthscale",), X, y, count, jax.random.key(seed)), optimum)
+        spread_of(laplace_samples(optimum, basis, ("lengthscale",), X, y, count, keys.key(seed)), optimum)
         for count, seed in ((2, 0), (4, 0), (2, 1))
     )
     np.testing.assert_array_equal(few, many[:2])

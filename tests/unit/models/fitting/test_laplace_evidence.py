@@ -14,6 +14,7 @@ from oracles.latent_targets import Bernoulli, Counts, Gaussian, Grades, HeavyTai
 from streamgp.bases import Fourier, Intercept
 from streamgp.models.fitting.gaussian_evidence import fit_basis
 from streamgp.models.fitting.laplace_evidence import MAX_LATENT_STD, fit_likelihood, laplace_log_evidence
+from streamgp.numerics import keys
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +44,7 @@ def problem(kind, n, F):
     """Hyperparameters, and a function of them and of where Newton's method starts: value, mode, gradient."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 2))
-    basis = Fourier.from_data(X, num_features=F, start=0.3, key=jax.random.key(1))
+    basis = Fourier.from_data(X, num_features=F, start=0.3, key=keys.key(1))
     Phi = np.asarray(basis(X))
     y, likelihood = targets(kind, 3.0 * Phi @ rng.normal(size=F), rng)
 
@@ -180,7 +181,7 @@ RAW = np.random.default_rng(3).uniform(-2.0, 2.0, (120, 2))
 
 
 def rows_and_basis(n=120):
-    basis = Intercept(Fourier.from_data(RAW, num_features=10, start=0.5, key=jax.random.key(0)))
+    basis = Intercept(Fourier.from_data(RAW, num_features=10, start=0.5, key=keys.key(0)))
     return jnp.asarray(RAW[:n]), basis
 
 

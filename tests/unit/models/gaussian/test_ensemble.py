@@ -15,6 +15,7 @@ from streamgp.core import OnlineModel
 from streamgp.filters.dynamics import Dynamics, mean_reverting, parse, random_walk, static
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import Ensemble, ensemble
+from streamgp.numerics import keys
 from streamgp.numerics.module import static_field
 from streamgp.weights import BMA, markov, share
 
@@ -34,7 +35,7 @@ def expert(basis, dynamics="static", prior_var=1.0, noise_var=0.1, name="") -> E
 
 
 def started(model: Ensemble):
-    return model.init(jax.random.key(KEY))
+    return model.init(keys.key(KEY))
 
 
 def rows(n: int, D: int = 2, E: int = 1, seed: int = 0) -> tuple[jax.Array, jax.Array]:
@@ -341,7 +342,7 @@ def test_on_the_host_no_basis_is_traced_and_a_second_chunk_compiles_nothing():
 def test_uneven_shares_of_experts_are_what_the_compiled_program_computes():
     """Three bases on two cores are shared out by their dynamics."""
     X, y = rows(150)
-    bases = [Fourier.from_data(np.asarray(X), num_features=8, start=1.0, key=jax.random.key(i)) for i in range(3)]
+    bases = [Fourier.from_data(np.asarray(X), num_features=8, start=1.0, key=keys.key(i)) for i in range(3)]
     model = ensemble([expert(basis, name) for basis in bases for name in ("static", "revert 0.9")], BMA())
     state, info = model.update(started(model), X, y)
     want, compiled = model._update_compiled(started(model), X, y, jnp.ones(150, bool), None)
@@ -371,8 +372,8 @@ def test_weights_that_only_fade_are_no_static_ones():
     X = jnp.asarray(np.random.default_rng(3).normal(size=(70, 2)))
     fading = Dynamics(jnp.asarray(0.9), jnp.asarray(0.0))
     model = ensemble([Expert(Linear(2), jnp.asarray(1.0), jnp.asarray(0.1), fading)], BMA())
-    state, info = model.update(model.init(jax.random.key(0)), X, X[:, :1])
-    want, compiled = model._update_compiled(model.init(jax.random.key(0)), X, X[:, :1], jnp.ones(70, bool), None)
+    state, info = model.update(model.init(keys.key(0)), X, X[:, :1])
+    want, compiled = model._update_compiled(model.init(keys.key(0)), X, X[:, :1], jnp.ones(70, bool), None)
     np.testing.assert_allclose(info.predictive.loc, compiled.predictive.loc, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(state.filters[0].mean, want.filters[0].mean, rtol=1e-9, atol=1e-12)
     assert np.abs(np.asarray(state.filters[0].mean)).max() < 0.95  # a static expert would have found 1

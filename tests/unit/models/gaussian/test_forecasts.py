@@ -18,6 +18,7 @@ from streamgp.filters.noise import parse as parse_noise
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import Ensemble, ensemble
 from streamgp.models.gaussian.state import EnsembleState
+from streamgp.numerics import keys
 from streamgp.numerics.checkpoint import load, save
 from streamgp.weights import auto, fixed_share
 
@@ -68,7 +69,7 @@ def forecasts(
     rows[np.flatnonzero(here)], targets[np.flatnonzero(here)] = X[:count], y[:count]
     later[np.flatnonzero(here)] = X[horizon : horizon + count]
     update = model(rule).update if engine == "host" else model(rule)._update_compiled
-    state, parts = model(rule).init(jax.random.key(0), horizon), []
+    state, parts = model(rule).init(keys.key(0), horizon), []
     for at in range(0, N + padding, chunk):
         now = slice(at, at + chunk)
         arrays = (jnp.asarray(a[now]) for a in (rows, targets, filled))
@@ -123,7 +124,7 @@ def test_the_forecast_of_a_row_is_what_predict_says_of_it_then():
     X, y, _ = stream(horizon)
     found, _ = forecasts(horizon, N, rule="auto")
     ens, parts = model("auto"), []
-    state = ens.init(jax.random.key(0), horizon)
+    state = ens.init(keys.key(0), horizon)
     for i in range(40):
         row, later = jnp.asarray(X[i : i + 1]), jnp.asarray(X[i + horizon : i + horizon + 1])
         state, _ = ens.update(state, row, jnp.asarray(y[i : i + 1]), None, None, later)
@@ -164,7 +165,7 @@ def test_a_forecast_uses_nothing_after_its_own_row(engine: str, row: int, size: 
         later[row:] -= size
     update = model().update if engine == "host" else model()._update_compiled
     arrays = (jnp.asarray(a) for a in (X, y, np.ones(N, bool)))
-    found = update(model().init(jax.random.key(0), horizon), *arrays, None, jnp.asarray(later))[1].predictive
+    found = update(model().init(keys.key(0), horizon), *arrays, None, jnp.asarray(later))[1].predictive
     for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(a[:row], b[:row], rtol=1e-12 if inputs else 0.0)
     assert not np.array_equal(found.loc[row:], expected.loc[row:])
@@ -179,4 +180,4 @@ def test_later_rows_come_with_a_horizon_and_only_then():
     X, y, _ = (jnp.asarray(a) for a in stream(1))
     for horizon, later in ((0, X[1:]), (1, None)):
         with pytest.raises(ValueError, match="later"):
-            model().update(model().init(jax.random.key(0), horizon), X[:N], y, None, None, later)
+            model().update(model().init(keys.key(0), horizon), X[:N], y, None, None, later)

@@ -14,6 +14,7 @@ from streamgp.core import Predictive
 from streamgp.filters.dynamics import mean_reverting, random_walk, static
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import ensemble
+from streamgp.numerics import keys
 from streamgp.weights import BMA
 
 pytestmark = pytest.mark.slow
@@ -47,7 +48,7 @@ def sample(request) -> Sample:
             y[i] = phi @ theta + np.sqrt(NOISE_VAR) * rng.normal(size=STREAMS)
         expert = Expert(basis, jnp.asarray(PRIOR_VAR), jnp.asarray(NOISE_VAR), dynamics)
         model = ensemble([expert], BMA(), num_outputs=STREAMS)
-        _, info = model.update(model.init(jax.random.key(0)), jnp.asarray(X), jnp.asarray(y))
+        _, info = model.update(model.init(keys.key(0)), jnp.asarray(X), jnp.asarray(y))
         times = np.arange(1.0, N + 1.0)
         K = dense_covariance(Phi, times, prior_var=PRIOR_VAR, decay=decay, diffusion=diffusion)
     return Sample(y, info.predictive, K + NOISE_VAR * np.eye(N))

@@ -16,6 +16,7 @@ from streamgp.models.gaussian.model import Ensemble
 from streamgp.models.gaussian.warmup import fit_ensemble
 from streamgp.models.registry import make_spec
 from streamgp.models.spec import Spec
+from streamgp.numerics import keys
 from streamgp.stream.learner import StreamLearner
 
 pytestmark = pytest.mark.slow
@@ -139,7 +140,7 @@ def test_the_seed_decides_what_is_drawn():
     predicted = []
     for seed in (0, 0, 1):
         model, _ = fit(spec, X, y, seed=seed)
-        state = model.init(jax.random.key(0))
+        state = model.init(keys.key(0))
         state, _ = model.update(state, X, y)
         predicted.append(np.asarray(model.predict(state, X[:5]).mean))
     np.testing.assert_array_equal(predicted[0], predicted[1])

@@ -17,6 +17,7 @@ from streamgp.conformance import check_online_model
 from streamgp.filters.dynamics import mean_reverting, random_walk, static
 from streamgp.likelihoods import Categorical, Likelihood, Logistic, Poisson
 from streamgp.models.generalised.model import GeneralisedEnsemble, GeneralisedExpert, generalised_ensemble
+from streamgp.numerics import keys
 from streamgp.weights import BMA, WeightRule, fixed_share
 
 pytestmark = pytest.mark.slow
@@ -54,7 +55,7 @@ def averaged(mean: float, std: float, sign: float) -> float:
 def test_experts_and_weights_are_those_of_loops():
     X, y, _ = rows()
     model = build(Logistic(jnp.asarray(0.3)), BMA())
-    state, info = model.update(model.init(jax.random.key(0)), X, y)
+    state, info = model.update(model.init(keys.key(0)), X, y)
     log_density = []
     for i, (basis, v) in enumerate(((Linear(2), 2.0), (Polynomial(2, 2), 0.5), (Linear(2), 2.0), (Linear(2), 2.0))):
         moves = (static, static, *DYNAMICS[1:])[i]()
@@ -101,9 +102,9 @@ def test_an_offset_is_added_to_the_latent_values():
     X, y, _ = rows()
     shift = jnp.linspace(-1.0, 1.0, N)
     model = build(Poisson(jnp.asarray(0.2)), BMA(), offset=True)
-    state, info = model.update(model.init(jax.random.key(0)), jnp.column_stack([X, shift]), y + 1.0)
+    state, info = model.update(model.init(keys.key(0)), jnp.column_stack([X, shift]), y + 1.0)
     plain = build(Poisson(jnp.asarray(0.2)), BMA())
-    at_first = plain.predict(plain.init(jax.random.key(0)), X[:1])
+    at_first = plain.predict(plain.init(keys.key(0)), X[:1])
     assert_allclose(info.predictive.loc[0], at_first.loc[0] + shift[0], rtol=1e-12)
     more = model.predict(state, jnp.column_stack([X, shift + 1.0]))
     assert_allclose(more.mean, jnp.e * model.predict(state, jnp.column_stack([X, shift])).mean, rtol=1e-9)
@@ -112,7 +113,7 @@ def test_an_offset_is_added_to_the_latent_values():
 def test_an_expert_that_is_shut_down_learns_no_more():
     X, y, _ = rows()
     model = build(Logistic(jnp.asarray(0.0)), BMA(1e-16))
-    state = model.init(jax.random.key(0))
+    state = model.init(keys.key(0))
     state = eqx_replace(state, jnp.asarray([0.0, -jnp.inf, -jnp.inf, -jnp.inf]))
     after, info = model.update(state, X, y)
     assert_array_equal(jnp.isfinite(info.predictive.log_weights).sum(axis=1), 1)
@@ -129,7 +130,7 @@ def eqx_replace(state: Any, weights: Any) -> Any:
 def test_a_second_chunk_compiles_nothing():
     X, y, _ = rows()
     model = build(Logistic(jnp.asarray(0.3)), BMA())
-    state, _ = model.update(model.init(jax.random.key(0)), X, y)
+    state, _ = model.update(model.init(keys.key(0)), X, y)
     before = len(COMPILED)
     state, info = model.update(state, *rows(seed=1)[:2])
     jax.block_until_ready((state, info.predictive))
@@ -139,7 +140,7 @@ def test_a_second_chunk_compiles_nothing():
 def test_it_may_stand_in_a_users_program():
     X, y, _ = rows()
     model = build(Logistic(jnp.asarray(0.3)), BMA())
-    state = model.init(jax.random.key(0))
+    state = model.init(keys.key(0))
 
     def total(c: jax.Array) -> jax.Array:
         after, info = model.update(state, X, y)

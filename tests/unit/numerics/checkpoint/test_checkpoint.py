@@ -18,6 +18,7 @@ import safetensors.numpy
 from jaxtyping import Array, Float
 
 from failing_disk import Disk
+from streamgp.numerics import keys
 from streamgp.numerics.checkpoint import CheckpointError, load, register, save
 from streamgp.numerics.module import Module, static_field
 
@@ -29,11 +30,11 @@ class Gain(Module):
 
 
 def tree(seed: int) -> dict[str, Any]:
-    mean = jax.random.normal(jax.random.key(seed), (4,), jnp.float64)
+    mean = jax.random.normal(keys.key(seed), (4,), jnp.float64)
     return {
         "gain": Gain(mean, seed),
         "rows": np.arange(3.0) + seed,
-        "key": jax.random.key(seed),
+        "key": keys.key(seed),
         "best": -np.inf,
     }
 

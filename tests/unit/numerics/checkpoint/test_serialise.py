@@ -36,9 +36,9 @@ class Chain(Module):
 
     def __init__(self, parts: list[Scale], width: int) -> None:
         type(self).calls += 1
-        self.parts = tuple(parts)
-        self.width = width + 1
-        self.log_width = math.log(self.width)
+        values = {"parts": tuple(parts), "width": width + 1, "log_width": math.log(width + 1)}
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     def __call__(self, x: Float[Array, " n"]) -> Float[Array, " n"]:
         for part in self.parts:
@@ -163,15 +163,6 @@ def test_weak_types_come_back(caller_x64: bool, made_in_x64: bool) -> None:
         assert [leaf.weak_type for leaf in tree] == [True, True, False, True, True]
     with jax.enable_x64(caller_x64):
         assert_same(round_trip(tree), tree)
-
-
-@pytest.mark.parametrize("implementation", ["threefry2x32", "rbg", "unsafe_rbg"])
-def test_random_keys_draw_on_as_before(implementation: str) -> None:
-    key = jax.random.key(3, impl=implementation)
-    tree = (key, jax.random.split(key, (2, 3)))
-    copy = round_trip(tree)
-    assert_same(copy, tree)
-    assert_same(jax.random.normal(copy[0], (5,)), jax.random.normal(key, (5,)))
 
 
 def test_numpy_layout_and_scalars_come_back() -> None:

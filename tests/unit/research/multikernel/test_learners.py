@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 
 from oracles import multikernel_loop as loops
 from streamgp.bases.kernels import Laplace, Matern, SquaredExponential
+from streamgp.numerics import keys
 from streamgp.research.multikernel import (
     OMKLGF,
     OMKR,
@@ -40,13 +41,13 @@ STEPS = jnp.arange(1, ROWS + 1)
 
 
 def bank():
-    return draw_features(squared_exponentials(SCALES), D, 10, jax.random.key(1))
+    return draw_features(squared_exponentials(SCALES), D, 10, keys.key(1))
 
 
 def learn(learner: Any) -> tuple[np.ndarray, Any, Any]:
     """What a learner predicts of every row, the noise that decided its draws, and its features."""
     model = MultiKernel(learner, tuple(map(str, range(N))), D)
-    state = model.init(jax.random.key(2))
+    state = model.init(keys.key(2))
     _, info = model.update(state, jnp.asarray(X), jnp.asarray(Y[:, None]))
     return np.asarray(info.predictive.loc[:, 0, 0]), learner.prepare_rows(state.learner, jnp.asarray(X), STEPS), info
 
@@ -122,7 +123,7 @@ def test_what_kernels_lose_is_unbiased():
     """E[1{i in S} / q_i] = 1 for every kernel: the draws of a graph that is refined, over 40,000 keys."""
     graph = FeedbackGraph.of(squared_exponentials(SCALES), D, 3)
     learner = SFG(bank(), graph, LOSS, constant(0.2), constant(0.3), refine=True, least=1.0 / N, greedy_after=None)
-    state = learner.init(jax.random.key(0))
+    state = learner.init(keys.key(0))
     u = jnp.asarray(np.random.default_rng(3).dirichlet(np.full(N, 0.3)))
     state = jax.tree.map(lambda a: a, state)
     state = type(state)(state.theta, state.log_w, jnp.log(u), state.t, state.key)
@@ -142,7 +143,7 @@ def test_what_kernels_lose_is_unbiased():
 def test_coefficients_stay_within_their_radius():
     learner = Raker(bank(), LOSS, constant(0.9), radius=0.5)
     model = MultiKernel(learner, tuple(map(str, range(N))), D)
-    state, _ = model.update(model.init(jax.random.key(0)), jnp.asarray(X), jnp.asarray(9.0 * Y[:, None]))
+    state, _ = model.update(model.init(keys.key(0)), jnp.asarray(X), jnp.asarray(9.0 * Y[:, None]))
     size = np.sqrt(np.square(state.learner.theta).sum((1, 2)))
     assert size.max() == pytest.approx(0.5, rel=1e-12)
 

@@ -12,6 +12,7 @@ from streamgp import StreamingGPClassifier, StreamingGPRegressor, evaluate
 from streamgp.conformance import check_online_model
 from streamgp.likelihoods import Categorical
 from streamgp.models.registry import make_spec
+from streamgp.numerics import keys
 from streamgp.research.annex import MULTIKERNEL
 from streamgp.research.multikernel import (
     OMKLGF,
@@ -43,7 +44,7 @@ Y = np.column_stack([np.sin(X[:, 0]), X[:, 1]])
 
 def build(name: str, loss: Any) -> MultiKernel:
     dictionary = squared_exponentials(SCALES)
-    bank = draw_features(dictionary, 2, 8, jax.random.key(0))
+    bank = draw_features(dictionary, 2, 8, keys.key(0))
     graph = FeedbackGraph.of(dictionary, 2, 2)
     learner: Any = {
         "raker": lambda: Raker(bank, loss, falling()),
@@ -71,7 +72,7 @@ def test_learners_of_labels_keep_the_contract(name):
 
 def test_the_variance_is_that_of_past_errors_and_weights_are_told():
     model = build("raker", SquaredLoss(2))
-    _, info = model.update(model.init(jax.random.key(0)), jnp.asarray(X), jnp.asarray(Y))
+    _, info = model.update(model.init(keys.key(0)), jnp.asarray(X), jnp.asarray(Y))
     error = np.square(np.asarray(info.predictive.loc[:, 0]) - Y)
     want = np.array([(1.0 + error[:i].sum(0)) / (1.0 + i) for i in range(12)])  # as if of one error of 1 before
     assert_allclose(info.predictive.var[:, 0], want, rtol=1e-12)
@@ -82,7 +83,7 @@ def test_the_variance_is_that_of_past_errors_and_weights_are_told():
 def test_a_second_chunk_compiles_nothing():
     model = build("sfg", SquaredLoss(2))
     chunk = jnp.asarray(X), jnp.asarray(Y)
-    state, _ = model.update(model.init(jax.random.key(0)), *chunk)
+    state, _ = model.update(model.init(keys.key(0)), *chunk)
     model.predict(state, chunk[0])
     COMPILED.clear()
     for _ in range(3):

@@ -11,6 +11,7 @@ from streamgp.bases.kernels import SquaredExponential
 from streamgp.filters.dynamics import static
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import ensemble
+from streamgp.numerics import keys
 from streamgp.research.regret import (
     best_functions,
     best_sequence,
@@ -130,7 +131,7 @@ def test_lemma_3_holds_for_experts_that_learn_from_their_slots() -> None:
         fits = best_functions(case.model, case.X, case.y, slots)
         loss = 0.0
         X, y = jnp.asarray(case.X), jnp.asarray(case.y[:, None])
-        start = case.model.init(jax.random.key(0))
+        start = case.model.init(keys.key(0))
         for m in range(3):  # a mask in place of `run_losses`, which predicts the other rows, too
             own = slots == m
             _, info = case.model.update(start, X, y, jnp.asarray(own))

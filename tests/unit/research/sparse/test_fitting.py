@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
+from streamgp.numerics import keys
 from streamgp.research.sparse import (
     Batch,
     BatchOptimiser,
@@ -32,7 +32,7 @@ def test_a_first_batch_of_noise_does_not_fix_a_model_for_good():
     X = np.linspace(0.0, 30.0, 300)[:, None]
     y = np.where(X < 3.0, 0.0, np.sin(X - 3.0)) + 0.1 * rng.normal(size=X.shape)
     model = one_model(20, 30)
-    state, _ = model.update(model.init(jax.random.key(0)), X, y)
+    state, _ = model.update(model.init(keys.key(0)), X, y)
     error = np.asarray(model.predict(state, X).mean)[:, 0] - y[:, 0]
     assert np.sqrt(np.mean(np.square(error))) < 0.2
 
@@ -40,11 +40,11 @@ def test_a_first_batch_of_noise_does_not_fix_a_model_for_good():
 def test_inducing_inputs_start_where_the_bound_is_higher():
     X, y = line()
     model = one_model(10, 20)
-    one = model.update(model.init(jax.random.key(0)), X[:20], y[:20])[0].models[0]
+    one = model.update(model.init(keys.key(0)), X[:20], y[:20])[0].models[0]
     old = np.asarray(one.sparse.inducing)
     for rows, kept in ((slice(0, 20), True), (slice(100, 120), False)):
         batch = Batch(jnp.asarray(X[rows]), jnp.asarray(y[rows]), jnp.ones(20, bool))
-        start = choose_start(jax.random.key(1), one.hyperparameters, batch, one.sparse)
+        start = choose_start(keys.key(1), one.hyperparameters, batch, one.sparse)
         assert np.array_equal(start, old) == kept
         assert bound(one.hyperparameters, jnp.asarray(start), batch, one.sparse) >= bound(
             one.hyperparameters, one.sparse.inducing, batch, one.sparse

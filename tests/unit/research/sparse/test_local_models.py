@@ -10,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from streamgp.conformance import check_online_model
+from streamgp.numerics import keys
 from streamgp.research.annex import COMBINATIONS
 from streamgp.research.sparse import (
     BatchOptimiser,
@@ -75,7 +76,7 @@ def test_they_keep_the_contract(method):
 def test_a_change_of_regime_makes_a_second_model_and_only_that():
     X, y = regimes()
     model = build(num_inducing=15)
-    state, info = model.update(model.init(jax.random.key(0)), X, y)
+    state, info = model.update(model.init(keys.key(0)), X, y)
     assert int(state.models.count) == 2
     assert int(state.models.each.born[1]) == 100
     assert info.weights[-1].tolist() == [0.0, 1.0, 0.0, 0.0, 0.0, 0.0]
@@ -89,7 +90,7 @@ def test_thresholds_at_both_ends_make_one_model_and_one_of_every_batch():
     X, y = regimes()
     for threshold, count in ((np.inf, 1), (0.0, 6)):  # there is room for six
         model = build(threshold=threshold)
-        assert int(model.update(model.init(jax.random.key(0)), X, y)[0].models.count) == count
+        assert int(model.update(model.init(keys.key(0)), X, y)[0].models.count) == count
 
 
 def test_change_has_no_units_and_is_about_one_where_nothing_changes():
@@ -99,13 +100,13 @@ def test_change_has_no_units_and_is_about_one_where_nothing_changes():
     found = []
     for scale in (1.0, 50.0):
         batch = splitting.Batch(jnp.asarray(X), jnp.asarray(scale * y), jnp.ones(20, bool))
-        models = build().init(jax.random.key(0)).models
+        models = build().init(keys.key(0)).models
         new = BatchOptimiser(0).begin(  # hyperparameters as the batch's own scale has them
-            jax.random.key(1), batch, models[0], 0
+            keys.key(1), batch, models[0], 0
         )
         assert new is not None
         again = splitting.Batch(jnp.asarray(X[::-1] + 0.05), jnp.asarray(scale * np.sin(X[::-1] + 0.05)), batch.mask)
-        updated = BatchOptimiser(0).learn(jax.random.key(2), new, again)
+        updated = BatchOptimiser(0).learn(keys.key(2), new, again)
         assert updated is not None
         found.append(float(relative_change(new, updated, new, again.X)))
     assert_allclose(found[0], found[1], rtol=1e-3)
@@ -115,7 +116,7 @@ def test_change_has_no_units_and_is_about_one_where_nothing_changes():
 def test_a_candidate_whose_update_breaks_is_none_and_nothing_else_changes(monkeypatch):
     X, y = regimes(60)
     model = build(threshold=0.0)
-    state, _ = model.update(model.init(jax.random.key(0)), X, y)
+    state, _ = model.update(model.init(keys.key(0)), X, y)
     assert int(state.models.count) == 3
     learn = BatchOptimiser.learn
     whole = replace(model, threshold=np.inf)
@@ -151,7 +152,7 @@ def test_local_models_that_keep_their_rows_are_exact_and_let_the_oldest_go():
     X = rng.uniform(-1.0, 1.0, (40, 1))
     y = np.sin(2.0 * X)
     model = build("lgpr", num_inducing=30, threshold=0.0)
-    state, _ = model.update(model.init(jax.random.key(0)), X, y)
+    state, _ = model.update(model.init(keys.key(0)), X, y)
     kept = np.sort(np.asarray(state.models.each.sparse.inducing[0, :, 0]))
     assert_allclose(kept, np.sort(X[10:, 0]))
     X_new = rng.uniform(-1.0, 1.0, (7, 1))
@@ -167,7 +168,7 @@ def test_local_models_that_keep_their_rows_are_exact_and_let_the_oldest_go():
 def several() -> tuple[LocalGPs, Any]:
     X, y = regimes()
     model = build(threshold=0.0)
-    return model, model.update(model.init(jax.random.key(0)), X, y)[0]
+    return model, model.update(model.init(keys.key(0)), X, y)[0]
 
 
 def each(state: Any, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -239,7 +240,7 @@ def test_weights_by_past_predictions_are_those_of_fixed_share_by_hand(several):
 def test_models_not_born_yet_have_no_weight_and_newcomers_get_their_share():
     X, y = regimes(100)
     model = build(combination="stream", threshold=0.0, max_models=6)
-    state, info = model.update(model.init(jax.random.key(0)), X[:40], y[:40])
+    state, info = model.update(model.init(keys.key(0)), X[:40], y[:40])
     assert_allclose(info.weights[20:40, 0], 1.0)
     _, info = model.update(state, X[40:60], y[40:60])
     assert (info.weights[:, 2:] == 0.0).all()
@@ -249,7 +250,7 @@ def test_models_not_born_yet_have_no_weight_and_newcomers_get_their_share():
 @pytest.mark.parametrize("combination", COMBINATIONS)
 def test_every_combination_predicts_before_the_first_batch(combination):
     model = build(combination=combination)
-    got = model.predict(model.init(jax.random.key(0)), np.zeros((3, 1)))
+    got = model.predict(model.init(keys.key(0)), np.zeros((3, 1)))
     assert_allclose(got.mean, 0.0, atol=1e-12)
     assert_allclose(got.variance, 1.1, rtol=1e-9)
 
@@ -257,7 +258,7 @@ def test_every_combination_predicts_before_the_first_batch(combination):
 def test_nothing_is_compiled_as_models_are_added():
     X, y = regimes(120)
     model = build(threshold=0.0)
-    state, _ = model.update(model.init(jax.random.key(0)), X[:41], y[:41])
+    state, _ = model.update(model.init(keys.key(0)), X[:41], y[:41])
     state, _ = model.update(state, X[41:42], y[41:42])
     model.predict(state, X[:50])
     COMPILED.clear()
@@ -286,7 +287,7 @@ def test_hostile_streams_give_numbers(method, kind):
     model = build(method, num_inputs=2, hyperparameters=two)
     for seed in range(5):
         X, y = HOSTILE[kind](np.random.default_rng(seed))
-        state, info = model.update(model.init(jax.random.key(seed)), X, y[:, None])
+        state, info = model.update(model.init(keys.key(seed)), X, y[:, None])
         ahead = model.predict(state, X[::7])
         for made in (info.predictive, ahead):
             assert np.isfinite(np.asarray(made.mean)).all()
