@@ -15,7 +15,7 @@ it should, but what it says remains a prediction from the past alone, and is wei
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -161,7 +161,7 @@ class NoiseKinds(Module):
 
         What was predicted of an error is a share of the one before it; of forecasts, of the last one `known` then.
         """
-        given = error, var, gap, mask, known, is_outlier
+        given: tuple[Any, ...] = error, var, gap, mask, known, is_outlier
         if not is_jax(*state, *given):
             return self._update_rows_in_numpy(state, *given)
         xp = namespace(*state, *given)
@@ -222,7 +222,7 @@ class NoiseKinds(Module):
         absurd = ~np.isfinite(squares)
         special = absurd.any((1, 2, 3)) if is_outlier is None else absurd.any((1, 2, 3)) | is_outlier.any(1)
         added = half * squares
-        for i, is_special in enumerate(special.tolist()):
+        for i, is_special in enumerate(np.asarray(special)):
             now, after, more = rates[i], rates[i + 1], added[i]
             if is_special:
                 level, square = now / shapes[i][None, :, None], squares[i]

@@ -51,7 +51,8 @@ def weighing(rule: WeightRule, state: Any) -> Any:
 
     That is what is kept of the state before each of many rows.
     """
-    return rule.weighing(state) if hasattr(rule, "weighing") else state
+    own = getattr(rule, "weighing", None)
+    return state if own is None else own(state)
 
 
 def present(log_weights: Float[AnyArray, "*n k"], absent: Bool[AnyArray, "*#n k"] | None) -> Float[AnyArray, "*n k"]:

@@ -37,9 +37,9 @@ def scan_rule(
     in so far as the experts take it for an outlier (1 - `trust`). Experts that are `absent` from all these rows count
     as if they predicted what the others predict together, and keep their weights.
     """
-    given = log_density, mask, is_outlier, absent
+    given: Any = log_density, mask, is_outlier, absent
     if not is_jax(*given, *tree.leaves((rule, state))):
-        return _scan_in_numpy(rule, state, *given, outlier_log_density)
+        return _scan_in_numpy(rule, state, given, outlier_log_density)
     xp = namespace(*given, *tree.leaves((rule, state)))
     mask = xp.ones(len(log_density), bool) if mask is None else mask
 
@@ -62,7 +62,9 @@ def learn_row(
 ) -> Any:
     """Return the state of a rule after a row; see `scan_rule`."""
     xp = namespace(density)
-    weights = present(rule.predict(state), absent) if outlier is not None or absent is not None else None
+    if outlier is None and absent is None:
+        return rule.update(state, density)
+    weights = present(rule.predict(state), absent)
     if outlier is not None:
         density = xp.logaddexp(density, least + doubt(weights, outlier))
     if absent is None:
@@ -86,13 +88,11 @@ def _kept(absent: Bool[AnyArray, " k"], before: Any, after: Any) -> Any:
 def _scan_in_numpy(
     rule: WeightRule,
     state: Any,
-    log_density: Float[np.ndarray, "n k"],
-    mask: Bool[np.ndarray, " n"] | None,
-    is_outlier: Bool[np.ndarray, "n k"] | None,
-    absent: Bool[np.ndarray, " k"] | None,
+    given: tuple[np.ndarray, np.ndarray | None, np.ndarray | None, np.ndarray | None],
     least: float,
 ) -> tuple[Any, Any]:
     """Do what `scan_rule` does, rules side by side where they can be, and no work for rows that are left out."""
+    log_density, mask, is_outlier, absent = given
     if is_outlier is not None and mask is None and not is_outlier.any():
         is_outlier = None
     absent = None if absent is None or not absent.any() else absent
@@ -100,13 +100,14 @@ def _scan_in_numpy(
     at = learnt if mask is None else np.cumsum(mask) - mask
     if log_density.shape[1] == 1 and isinstance(rule, BMA) and not np.any(state):
         return state, np.zeros(log_density.shape)  # a single expert has all weight for good
-    told = (log_density, is_outlier) if mask is None else tree.map(lambda a: a[learnt], (log_density, is_outlier))
-    stacked = StackedRules.of(rule, state, absent) if np.isfinite(told[0]).all() else None
+    log_density = log_density[learnt]
+    is_outlier = None if is_outlier is None else is_outlier[learnt]
+    stacked = StackedRules.of(rule, state, absent) if np.isfinite(log_density).all() else None
     if stacked is not None:
-        return _scan_stacked(stacked, *told, at, least)
+        return _scan_stacked(stacked, log_density, is_outlier, at, least)
     states = [weighing(rule, state)]
-    for i, density in enumerate(told[0]):
-        state = learn_row(rule, state, density, None if is_outlier is None else told[1][i], least, absent)
+    for i, density in enumerate(log_density):
+        state = learn_row(rule, state, density, None if is_outlier is None else is_outlier[i], least, absent)
         states.append(weighing(rule, state))
     return state, tree.map(lambda *a: np.stack(a)[at], *states)
 
@@ -120,10 +121,10 @@ def _scan_stacked(
 ) -> tuple[Any, Any]:
     """Learn rows by rules side by side; return the state after them, and that before each of those `at` places."""
     log_density = log_density[:, rules.here]
-    outlying = [False] * len(log_density)
+    outlying: Any = [False] * len(log_density)
     if is_outlier is not None:
         is_outlier = is_outlier[:, rules.here]
-        outlying = is_outlier.any(1).tolist()
+        outlying = np.any(is_outlier, axis=1).tolist()
     told = log_density - log_density.max(1, keepdims=True)
     weights, of_rules = np.empty((len(told) + 1, *rules.weights.shape)), [rules.of_rules]
     weights[0] = rules.weights

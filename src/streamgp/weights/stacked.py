@@ -39,7 +39,7 @@ class StackedRules:
 
     def __init__(self, rule: WeightRule, state: Any, absent: Bool[np.ndarray, " k"] | None = None) -> None:
         rules = rule.rules if isinstance(rule, Mixture) else (rule,)
-        kinds = [_kind(each) for each in rules]
+        kinds: list[Any] = [_kind(each) for each in rules]
         self._rule, order = rule, sorted(range(len(rules)), key=lambda r: kinds[r])
         self._order, self._back = order, np.argsort(order)
         ends = kinds.count(0), kinds.count(0) + kinds.count(1)

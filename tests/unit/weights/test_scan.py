@@ -1,4 +1,4 @@
-"""Rows in NumPy against the same rules inside a program of JAX: equal to rounding on ordinary and on absurd streams."""
+"""Rows in NumPy against the same rules in a program of JAX: equal to rounding on ordinary and on absurd streams."""
 
 from typing import Any
 

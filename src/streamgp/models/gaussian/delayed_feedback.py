@@ -188,8 +188,10 @@ def drop_non_finite(
         return log_weights, loc, var
     loc, var = xp.where(finite[..., None], loc, 0.0), xp.where(finite[..., None], var, 1.0)
     left = xp.where(finite, log_weights, -xp.inf)
-    total = xp.log(xp.exp(left).sum(-1, keepdims=True))
-    renormalised = xp.where(xp.isfinite(total), left - total, log_weights)
+    with np.errstate(divide="ignore"):  # there may be none with weight
+        total = xp.log(xp.exp(left).sum(-1, keepdims=True))
+    known = xp.isfinite(total)
+    renormalised = xp.where(known, left - xp.where(known, total, 0.0), log_weights)
     return xp.where(finite.all(-1, keepdims=True), log_weights, renormalised), loc, var
 
 

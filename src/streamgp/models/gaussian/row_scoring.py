@@ -63,7 +63,7 @@ class RowScoring:
     def _log_weights(self) -> Float[np.ndarray, " k"]:
         rules = self._stacked
         if rules is None:
-            return present(self._rule.predict(self._weights), self._absent)
+            return np.asarray(present(self._rule.predict(self._weights), self._absent))
         return rules.log_mixed()
 
     def experts(self, loc: Float[np.ndarray, "f e"], var: Float[np.ndarray, " f"], gap: float) -> Experts:
@@ -74,7 +74,7 @@ class RowScoring:
         for_one = NoiseState(*(a[None] for a in self.noise))
         # By the class: to bind a method to a module makes another module, which takes tens of microseconds.
         found = NoiseKinds.predict(self._kinds, for_one, loc[None], spread[None], np.full(1, gap))
-        return Experts(*(a[0] for a in found))
+        return Experts(*(np.asarray(a[0]) for a in found))
 
     def learn(
         self,
@@ -92,9 +92,9 @@ class RowScoring:
             Whether the row was an outlier to most of the weight (None: no filter has a guard), and the log density of
             its target (NaN if it was; None: no filter ever rests).
         """
-        loc, var, dof = (None if a is None else a[None] for a in experts)
-        said, below = target_values(loc, var, dof, y[None], self._copies)
-        density = fill_missing_density(said[0].sum(-1))
+        dof = None if experts.dof is None else experts.dof[None]
+        said, below = target_values(experts.loc[None], experts.var[None], dof, y[None], self._copies)
+        density = np.asarray(fill_missing_density(said[0].sum(-1)))
         outlying = None if is_outlier is None or not is_outlier.any() else np.repeat(is_outlier, self._copies)
         flagged = None if is_outlier is None else False
         if outlying is not None:
