@@ -61,7 +61,7 @@ def flatten(hyper: Mapping[str, Any]) -> Float[np.ndarray, " p"]:
     return np.concatenate([np.zeros(0), *(np.ravel(value) for value in tree.leaves(hyper))])
 
 
-def unflatten(flat: Float[np.ndarray, " p"], like: Mapping[str, Any]) -> dict[str, Any]:
+def unflatten(flat: Float[AnyArray, " p"], like: Mapping[str, Any]) -> dict[str, Any]:
     """Return the dictionary that `flatten` makes `flat` of, of the form of `like`."""
     found, at = {}, 0
     for name in sorted(like):
