@@ -59,7 +59,7 @@ def decorate(*, typechecker: Callable[..., Any]) -> Callable[[Any], Any]:
 
 jaxtyping.jaxtyped = decorate  # where the hook finds it
 _hook = install_import_hook(["streamgp", "streamgp_papers"], "typecheck.typecheck")
-import_module("streamgp.numerics.compilation")  # JAX takes modules as trees from here on
+import_module("streamgp.numerics.accelerator")  # JAX takes modules as trees from here on
 # Only tests of single units have their types and shapes checked. The others send whole streams, or a row at a time,
 # through everything: checks of every call took a third of their time.
 TESTS = Path(__file__).parent

@@ -8,7 +8,6 @@ import tempfile
 from dataclasses import dataclass
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -95,7 +94,7 @@ def check_online_model(
     ValueError
         If the rows do not fit the model.
     """
-    X, y = jnp.asarray(X), jnp.asarray(y)
+    X, y = np.asarray(X), np.asarray(y)
     if X.ndim != 2 or y.ndim != 2 or len(X) != len(y) or len(X) < MIN_ROWS:
         raise ValueError(
             f"check_online_model: expected X of shape (n, D) and y of shape (n, E) with n >= {MIN_ROWS}, "
@@ -107,8 +106,8 @@ def check_online_model(
             f"model says, got {X.shape[1]} and {y.shape[1]}"
         )
     key = keys.key(0) if key is None else key
-    other = y + 1e3 * (1.0 + jnp.abs(y)) if other is None else jnp.asarray(other)
-    subject = Subject(model, X, y, None if times is None else jnp.asarray(times), key, rtol, other)
+    other = y + 1e3 * (1.0 + np.abs(y)) if other is None else np.asarray(other)
+    subject = Subject(model, X, y, None if times is None else np.asarray(times), key, rtol, other)
     for check in CHECKS:
         check(subject)
 
@@ -233,9 +232,9 @@ def masked_rows_cost_nothing(s: Subject) -> None:
     repeated = np.sort(np.r_[0, np.arange(n), first.stop, n - 1])  # row 0, one in the middle and the last come twice
     keep = np.r_[True, repeated[1:] != repeated[:-1]]
     keep[:2] = keep[1::-1]  # of the first pair it is the first that is left out
-    X, y = (jnp.where(jnp.asarray(keep)[:, None], a[repeated], jnp.nan) for a in (s.X, s.y))
+    X, y = (np.where(np.asarray(keep)[:, None], a[repeated], np.nan) for a in (s.X, s.y))
     times = None if s.times is None else s.times[repeated]
-    got, masked = s.model.update(s.start(), X, y, jnp.asarray(keep), times)
+    got, masked = s.model.update(s.start(), X, y, np.asarray(keep), times)
     message = "update: rows left out by the mask changed "
     _expect_close(_rows(masked.predictive, keep), info.predictive, s.rtol, message + "the predictions of others")
     _expect_close(s.predict(got, rest), s.predict(want, rest), s.rtol, message + "the beliefs")
@@ -340,4 +339,4 @@ def _same(a: tuple[Any, dict[str, np.ndarray]], b: tuple[Any, dict[str, np.ndarr
 
 
 def _signature(state: Any) -> list[tuple[tuple[int, ...], str]]:
-    return [(np.shape(leaf), str(jnp.result_type(leaf))) for leaf in tree.leaves(state)]
+    return [(np.shape(leaf), str(np.result_type(leaf))) for leaf in tree.leaves(state)]

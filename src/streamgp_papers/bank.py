@@ -8,9 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from streamgp.bases import BASES, Basis, Polynomial
@@ -20,6 +17,7 @@ from streamgp.models.fitting.gaussian_evidence import Fit, fit_basis
 from streamgp.models.fitting.hyperparameter_samples import laplace_samples
 from streamgp.models.gaussian.model import ensemble
 from streamgp.numerics import keys
+from streamgp.numerics.accelerator import eqx, jax, jnp
 from streamgp.numerics.batching import split_batches
 from streamgp.numerics.standardise import Standardiser
 from streamgp.numerics.threads import one_blas_thread

@@ -1,13 +1,12 @@
 """The baselines of Lu, Karanikolas and Giannakis (2022): AdaRaker, and a streaming sparse Gaussian process (SSGP)."""
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from streamgp.core import Predictive
 from streamgp.likelihoods import AnyPredictive
 from streamgp.models.presets import IE_GP_DICTIONARY
 from streamgp.numerics import keys, tree
+from streamgp.numerics.accelerator import jax, jnp
 from streamgp.numerics.batching import concatenate, split_batches
 from streamgp.research.multikernel import (
     AdaRaker,

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 from scipy.special import softmax
 from scipy.stats import norm
@@ -16,6 +15,7 @@ from sklearn.linear_model import SGDClassifier
 from streamgp.evaluation.classification import ClassCounts
 from streamgp.likelihoods import Categorical
 from streamgp.models.registry import make_spec
+from streamgp.numerics.accelerator import jnp
 from streamgp.numerics.precision import float64
 from streamgp.research.multikernel import LogisticLoss
 from streamgp.stream.learner import StreamLearner

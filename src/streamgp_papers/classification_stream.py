@@ -9,9 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
@@ -26,6 +23,7 @@ from streamgp.models.fitting.hyperparameters import PRIOR_BOUNDS, constrain, lim
 from streamgp.models.fitting.laplace_evidence import LaplaceFit, fit_likelihood, laplace_log_evidence
 from streamgp.models.generalised.model import GeneralisedExpert, generalised_ensemble
 from streamgp.numerics import keys, tree
+from streamgp.numerics.accelerator import eqx, jax, jnp
 from streamgp.numerics.batching import split_batches
 from streamgp.numerics.keys import Key
 from streamgp.numerics.precision import float64

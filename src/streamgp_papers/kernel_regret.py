@@ -4,12 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import brentq
 
 from streamgp.app.outputs import RunError
 from streamgp.numerics import keys
+from streamgp.numerics.accelerator import jnp
 from streamgp.numerics.precision import float64
 from streamgp.research.annex import SFG_MKL_DICTIONARY
 from streamgp.research.multikernel import (

@@ -6,7 +6,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingRegressor
 
@@ -14,6 +13,7 @@ from streamgp.core import Predictive
 from streamgp.estimators import StreamingGPRegressor
 from streamgp.models.presets import PRESETS
 from streamgp.numerics import keys
+from streamgp.numerics.accelerator import jnp
 from streamgp.numerics.precision import in_float64
 from streamgp.research.sparse import (
     Batch,

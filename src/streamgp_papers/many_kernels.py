@@ -5,8 +5,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from streamgp import StreamingGPRegressor, evaluate
@@ -15,6 +13,7 @@ from streamgp.filters.dynamics import static
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import ensemble
 from streamgp.numerics import keys
+from streamgp.numerics.accelerator import jax, jnp
 from streamgp.numerics.precision import float64
 from streamgp.research.annex import SFG_MKL_DICTIONARY
 from streamgp.research.multikernel import (

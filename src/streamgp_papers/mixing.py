@@ -4,13 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from streamgp.core import Predictive
+from streamgp.numerics.accelerator import eqx, jax, jnp
 from streamgp.weights import BMA, fixed_share, scan_rule, share
 from streamgp.weights.base import WeightRule, posterior
 from streamgp_papers.bank import ExpertPredictions, Member

@@ -8,7 +8,6 @@ Gaussian process with TV-GP-UCB's temporal kernel, so this is a mixture over tha
 from dataclasses import replace
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
@@ -123,8 +122,8 @@ class EnsembleSurrogate:
         for rows, size in split_batches(len(y), _LEARN_SIZES):
             mask = np.arange(size) < rows.stop - rows.start
             padded = [_pad(values[rows], size) for values in (_centre(U), z, times)]
-            X, targets, when = (jnp.asarray(values) for values in padded)
-            state, _ = self._model.update(state, X, targets, jnp.asarray(mask), when)
+            X, targets, when = (np.asarray(values) for values in padded)
+            state, _ = self._model.update(state, X, targets, np.asarray(mask), when)
         return state
 
     def at(self, U: Float[np.ndarray, "n d"], time: float) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
@@ -144,7 +143,7 @@ class EnsembleSurrogate:
         for start in range(0, len(U), _PREDICT_SIZES[0]):
             batch = _centre(U[start : start + _PREDICT_SIZES[0]])
             size = min(size for size in _PREDICT_SIZES if size >= len(batch))
-            X, when = jnp.asarray(_pad(batch, size)), jnp.full(size, time)
+            X, when = np.asarray(_pad(batch, size)), np.full(size, time)
             mixture = self._model.predict(state, X, when)
             weights, loc = np.asarray(mixture.weights[0]), np.asarray(mixture.loc)[: len(batch), :, 0]
             var = np.asarray(mixture.var)[: len(batch), :, 0] - noise_vars
@@ -216,7 +215,7 @@ def _make_model(width: int, parameters: int, seed: int) -> Ensemble:
         for dynamics in DYNAMICS:
             for noise_var in NOISE_VARS:
                 name = f"lengthscale {lengthscale:g}, {dynamics}, noise {noise_var:g}"
-                experts.append(Expert(basis, jnp.asarray(1.0), jnp.asarray(noise_var), parse(dynamics), name))
+                experts.append(Expert(basis, np.asarray(1.0), np.asarray(noise_var), parse(dynamics), name))
                 groups.append(number)
     largest = len(DYNAMICS) * len(NOISE_VARS)
     return ensemble(experts, share(groups, _SWITCH / (largest - 1), _SHARE))

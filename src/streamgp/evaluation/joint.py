@@ -4,7 +4,6 @@ from functools import cache
 
 import numpy as np
 import scipy.special
-import scipy.stats
 from jaxtyping import Float
 
 from streamgp.core import NumericPredictive, Predictive, SideBySide, correlation
@@ -45,4 +44,6 @@ def energy_of(predictive: NumericPredictive, y: Float[np.ndarray, "n e"]) -> Flo
 
 @cache
 def _points(targets: int) -> Float[np.ndarray, "m e"]:
-    return scipy.special.ndtri(scipy.stats.qmc.Sobol(targets, rng=0).random(DRAWS))
+    from scipy.stats import qmc  # half a second
+
+    return scipy.special.ndtri(qmc.Sobol(targets, rng=0).random(DRAWS))

@@ -2,7 +2,6 @@
 
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
@@ -12,6 +11,7 @@ from streamgp.latent.model import LatentEnsemble, LatentState
 from streamgp.latent.spec import LatentSpec
 from streamgp.latent.warmup import fill_gaps, fit_coordinates, principal_coordinates
 from streamgp.numerics import keys, tree
+from streamgp.numerics.accelerator import jnp
 from streamgp.weights import BMA, fixed_share
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
@@ -13,6 +12,7 @@ from streamgp.latent.model import LatentEnsemble, LatentState
 from streamgp.latent.neighbours import EmbeddedNeighbours
 from streamgp.latent.posterior import EmbeddedRows, LatentPosterior
 from streamgp.latent.spec import LatentSpec
+from streamgp.numerics.accelerator import jnp
 from streamgp.numerics.batching import concatenate
 from streamgp.numerics.checkpoint.encoding import decode, encode
 from streamgp.numerics.checkpoint.field_types import check_state, check_value

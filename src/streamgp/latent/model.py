@@ -2,9 +2,6 @@
 
 from typing import Any, NamedTuple
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
@@ -14,6 +11,7 @@ from streamgp.latent.embedding import embed, summarise_complete, summarise_gappy
 from streamgp.latent.posterior import LatentPosterior
 from streamgp.models.expert import Expert
 from streamgp.numerics import tree
+from streamgp.numerics.accelerator import eqx, jax, jnp
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.checkpoint.field_types import check_state
 from streamgp.numerics.linalg import add_diagonal, solve_small, symmetrise

@@ -6,8 +6,6 @@ Section 6; Lawrence 2005 for the model).
 
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
@@ -17,6 +15,7 @@ from streamgp.filters.dynamics import Dynamics
 from streamgp.models.expert import Expert
 from streamgp.models.fitting.gaussian_evidence import evidence_and_gradient
 from streamgp.models.fitting.hyperparameters import search
+from streamgp.numerics.accelerator import jax, jnp
 from streamgp.numerics.keys import Key
 
 # The squares of the lengthscales are 2^k.

@@ -4,14 +4,10 @@ from collections.abc import Callable, Mapping
 from functools import cache, wraps
 from typing import Any, ParamSpec, TypeVar
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 from jax.core import Tracer
 
 from streamgp.numerics import tree
-from streamgp.numerics.module import tell_jax
-from streamgp.numerics.precision import jax_is_loaded
+from streamgp.numerics.accelerator import eqx, jax, jnp
 
 # Options of XLA. Light programs take less than half of the processor's time to compile, and where most of their work
 # is that of matrix products they run as fast; those that are not optimised take a sixth, and run two to four times
@@ -62,7 +58,3 @@ def _known(options: tuple[tuple[str, bool | int], ...]) -> dict[str, bool | int]
         # The class of the error depends on the version of JAX.
         return None
     return dict(options)
-
-
-tell_jax()
-jax_is_loaded()

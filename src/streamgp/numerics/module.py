@@ -5,6 +5,8 @@ from abc import ABC
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, dataclass_transform
 
+from streamgp.numerics.loading import once_jax_is_loaded
+
 _STATIC = "static"
 _NOTHING: Any = object()
 
@@ -46,17 +48,15 @@ _defined: list[type[Module]] = []
 
 
 class _Jax:
-    """Whether JAX has been told of modules."""
+    """Whether JAX is loaded, and takes modules as trees."""
 
     is_told = False
 
 
-def tell_jax() -> None:
-    """Let JAX, which is loaded, take modules as trees: those defined so far, and all that will be."""
-    if not _Jax.is_told:
-        _Jax.is_told = True
-        for cls in _defined:
-            _tell_jax(cls)
+def _tell_of_all() -> None:
+    _Jax.is_told = True
+    for cls in _defined:
+        _tell_jax(cls)
 
 
 def _tell_jax(cls: type[Module]) -> None:
@@ -86,3 +86,6 @@ def _built(cls: type[Module], arrays: Any, rest: Any) -> Module:
         for name, value in zip(names, values, strict=True):
             object.__setattr__(module, name, value)
     return module
+
+
+once_jax_is_loaded(_tell_of_all)

@@ -9,6 +9,8 @@ from contextlib import AbstractContextManager, ExitStack
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
+from streamgp.numerics.loading import once_jax_is_loaded
+
 _Given = ParamSpec("_Given")
 _Result = TypeVar("_Result")
 
@@ -51,10 +53,19 @@ class _OfThread(threading.local):
 _open = _OfThread()
 
 
-def jax_is_loaded() -> None:
+def _turn_on() -> None:
     """Turn float64 on in JAX, which has just been loaded, for as long as a context of this thread waits for it."""
     if _open.here:
         _open.here[0].enter_context(sys.modules["jax"].enable_x64(True))
+
+
+once_jax_is_loaded(_turn_on)
+
+
+def computed(result: _Result) -> _Result:
+    """Return a result whose arrays are there: those of JAX are waited for."""
+    jax = sys.modules.get("jax")
+    return result if jax is None else jax.block_until_ready(result)
 
 
 def check_process() -> None:

@@ -2,6 +2,7 @@
 
 import math
 import os
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +10,7 @@ from pathlib import Path
 from time import monotonic
 from typing import NamedTuple
 
-from jax import monitoring
+from streamgp.numerics.loading import once_jax_is_loaded
 
 # The most time of imports. A process that is older did other work before.
 _MOST_SECONDS, _MOST_WORK = 60.0, 10.0
@@ -41,7 +42,11 @@ class _Compiled:
             cls.seconds += duration_secs
 
 
-monitoring.register_event_duration_secs_listener(_Compiled.note)
+def _listen() -> None:
+    sys.modules["jax"].monitoring.register_event_duration_secs_listener(_Compiled.note)
+
+
+once_jax_is_loaded(_listen)
 
 
 class Range(NamedTuple):

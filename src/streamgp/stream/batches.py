@@ -3,8 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from streamgp.core import Info
@@ -71,8 +69,8 @@ class BatchEngine:
             model_state, info = state.model.update(
                 state.model_state,
                 _padded(state, X[at], size),
-                jnp.asarray(target),
-                jnp.asarray(np.arange(size) < n),
+                target,
+                np.arange(size) < n,
                 _padded_times(None if times is None else times[at], size),
                 None if later is None else _padded(state, later[at], size),
                 **_more(state, extra, at, size),
@@ -125,19 +123,19 @@ def predict_rows(
     return whole if state.correlation is None else state.correlation.of(whole)
 
 
-def _padded(state: StreamState, X: np.ndarray, size: int) -> jax.Array:
+def _padded(state: StreamState, X: np.ndarray, size: int) -> np.ndarray:
     """Return rows that are within the bounds, standardised and padded to `size` rows."""
     padded = np.zeros((size, X.shape[1]))
     padded[: len(X)] = state.inputs.scaling.transform(X)
-    return jnp.asarray(padded)
+    return padded
 
 
-def _padded_times(times: np.ndarray | None, size: int) -> jax.Array | None:
-    return None if times is None else jnp.asarray(np.pad(times, (0, size - len(times)), mode="edge"))
+def _padded_times(times: np.ndarray | None, size: int) -> np.ndarray | None:
+    return None if times is None else np.pad(times, (0, size - len(times)), mode="edge")
 
 
 def _more(state: StreamState, extra: Extra, rows: slice, size: int) -> dict[str, Any]:
     """Return the rows' additional variance for a model that can take it, padded to `size` rows."""
     if extra is None or not state.model.takes_extra_variance:
         return {}
-    return {"extra": jnp.asarray(np.pad(extra[rows], (0, size - (rows.stop - rows.start))))}
+    return {"extra": np.pad(extra[rows], (0, size - (rows.stop - rows.start)))}

@@ -11,14 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import logsumexp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Bool, Float, Int
 
 from streamgp.core import NumericPredictive, Predictive, SideBySide
 from streamgp.numerics import tree
+from streamgp.numerics.arrays import logsumexp
 from streamgp.numerics.batching import concatenate
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.precision import in_float64
@@ -99,18 +97,17 @@ class LateWeights:
         return replace(self, experts=np.asarray(experts), rules=np.asarray(rules))
 
 
-@jax.jit
 def _learnt(
-    experts: Float[Array, " k"],
-    rules: Float[Array, " 2"],
-    own: Float[Array, " k"],
-    density: Float[Array, " k"],
-    absent: Bool[Array, " k"],
-) -> tuple[Float[Array, " k"], Float[Array, " 2"]]:
+    experts: Float[np.ndarray, " k"],
+    rules: Float[np.ndarray, " 2"],
+    own: Float[np.ndarray, " k"],
+    density: Float[np.ndarray, " k"],
+    absent: Bool[np.ndarray, " k"],
+) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, " 2"]]:
     """Learn from each expert's log density of a target; the absent count as what the others predict together."""
-    together = logsumexp(present(experts, absent) + density, where=~absent)
-    evidence = jnp.stack([logsumexp(own + density), together])
-    experts = RULE.update(experts, jnp.where(absent, together, density))
+    together = logsumexp(np.where(absent, -np.inf, present(experts, absent) + density))
+    evidence = np.stack([logsumexp(own + density), together])
+    experts = RULE.update(experts, np.where(absent, together, density))
     return experts, fresh_start(posterior(rules, evidence), SWITCH)
 
 

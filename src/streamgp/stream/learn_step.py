@@ -3,15 +3,13 @@
 from dataclasses import replace
 from functools import partial
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from streamgp.core import AnyArray, Info
 from streamgp.likelihoods import AnyPredictive
 from streamgp.numerics import tree
 from streamgp.numerics.batching import COMPILED_BATCH_SIZES, concatenate
-from streamgp.numerics.precision import in_float64
+from streamgp.numerics.precision import computed, in_float64
 from streamgp.numerics.threads import one_blas_thread
 from streamgp.stream.apart import (
     MANY,
@@ -86,7 +84,7 @@ def predict_after(
     steps = ahead + 1.0 + (np.arange(n) if following else np.zeros(n))
     if times is None and (ahead or (following and n > 1)):  # a stream that counts rows has a step for each
         times = steps
-        start = jnp.zeros_like(state.model_state.last_time)
+        start = np.zeros_like(state.model_state.last_time)
         then = replace(state, model_state=replace(state.model_state, last_time=start))
     return _described(state, predict_rows(settings, then, wide, times, extra, steps))
 
@@ -249,7 +247,7 @@ def _advance(settings: StreamSettings, state: StreamState, new: RawRows, past: n
         driver = Driver(settings, state, BatchEngine(settings, state))
         info = driver.learn(new, past)
         state = driver.flush()
-        jax.block_until_ready(state.model_state)
+        computed(state.model_state)
     return state, info
 
 
@@ -275,7 +273,7 @@ def _with_due_model(settings: StreamSettings, state: StreamState, progress: Prog
         if settings.horizon:  # what is known of the last row is more by now
             last = _last_forecast(settings, state)
             state = replace(state, forecasts=state.forecasts.with_last(last))
-        jax.block_until_ready(state.model_state)
+        computed(state.model_state)
     return state
 
 

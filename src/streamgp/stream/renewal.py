@@ -3,13 +3,12 @@
 import math
 from dataclasses import replace
 
-import jax
 import numpy as np
 
 from streamgp.core import AnyArray
 from streamgp.models.base import FittedModel, RenewingFamily, WarmupRows
 from streamgp.numerics.batching import BATCH_SIZES
-from streamgp.numerics.precision import in_float64
+from streamgp.numerics.precision import computed, in_float64
 from streamgp.numerics.threads import one_blas_thread
 from streamgp.stream.reservoir import LATEST, Reservoir
 from streamgp.stream.rows import RawRows
@@ -97,7 +96,7 @@ def refitted(
     how = {"learnt": state.rows, "searches": searches, "seed": settings.seed}
     with one_blas_thread():
         (model, experts), model_state = family.renew(settings.spec, fitted, state.model_state, rows, times, **how)
-        jax.block_until_ready((model, model_state))
+        computed((model, model_state))
     return replace(state, model=model, model_state=model_state, experts=tuple(experts))
 
 

@@ -4,14 +4,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from streamgp.core import Info, Predictive, StreamModel
 from streamgp.models.base import FittedModel, WarmupRows
 from streamgp.numerics import keys, tree
 from streamgp.numerics.batching import concatenate
+from streamgp.numerics.precision import computed
 from streamgp.stream.batches import BatchEngine
 from streamgp.stream.forecast_queue import Origins
 from streamgp.stream.gains import with_measured_gains
@@ -112,7 +111,7 @@ def _ended(
     settings: StreamSettings, state: StreamState, prior: Any, info: Info | None, y: np.ndarray, times: np.ndarray
 ) -> StreamState:
     """Return the state with which the fitted model begins: the last time, and the experts' first weights."""
-    last_time = jnp.asarray(times[-1]) if settings.timed else prior.last_time
+    last_time = np.asarray(times[-1]) if settings.timed else prior.last_time
     model_state = replace(state.model_state, last_time=last_time)
     # The fit has seen these rows: they may shape the beliefs, but tell little of the race of the experts.
     log_weights = None if info is None else _prior_log_weights(settings, state, info, y[settings.horizon :])
@@ -169,4 +168,4 @@ def _fit(
         progress=progress,
         provisional_expert=provisional_expert,
     )
-    return jax.block_until_ready(fitted)
+    return computed(fitted)

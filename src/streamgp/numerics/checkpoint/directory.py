@@ -17,7 +17,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 import safetensors
 import safetensors.numpy
@@ -66,7 +65,6 @@ def save(directory: str | Path, tree: Any, meta: Mapping[str, Any]) -> None:
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
             "versions": {
                 "streamgp": own_version(),
-                "jax": jax.__version__,
                 "numpy": np.__version__,
                 "python": platform.python_version(),
             },

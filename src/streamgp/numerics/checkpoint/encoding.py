@@ -6,13 +6,14 @@ own mapping, and no constructor is called.
 
 import dataclasses
 import math
+import sys
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any, TypeVar
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from streamgp.numerics.arrays import is_jax
 from streamgp.numerics.checkpoint.errors import CheckpointError as CheckpointError
 from streamgp.numerics.checkpoint.field_types import check_fields
 from streamgp.numerics.precision import float64
@@ -106,7 +107,7 @@ def encode(tree: Any) -> tuple[Any, dict[str, np.ndarray]]:
         if cls is dict:
             items = visit_dict(value, path)
             return {"$dict": items} if any(key.startswith("$") for key in items) else items
-        if cls is np.ndarray or isinstance(value, (np.generic, jax.Array)):
+        if cls is np.ndarray or isinstance(value, np.generic) or is_jax(value):
             kind, array = _split_array(value)
             arrays[path], dtype = _storable(array, path)
             return {"$array": path, "kind": kind, "dtype": dtype, "shape": list(array.shape)}
@@ -233,7 +234,7 @@ def _split_array(value: Any) -> tuple[str, np.ndarray]:
         # The order in memory decides the order of sums, and with it their last bits.
         fortran = value.flags.f_contiguous and not value.flags.c_contiguous
         return "numpy-fortran" if fortran else "numpy", value
-    return "jax-weak" if value.weak_type else "jax", np.asarray(value)
+    return "jax", np.asarray(value)
 
 
 def _join_array(kind: str, value: np.ndarray) -> Any:
@@ -246,15 +247,15 @@ def _join_array(kind: str, value: np.ndarray) -> Any:
         case "numpy-fortran":
             return np.asfortranarray(value)
         case "jax":
-            with float64():
-                return jnp.array(value)
-        case "jax-weak":
-            # Only a Python number makes an array of weak type (one that yields to the dtype of its partner),
-            # and of the width that is on.
-            with float64(value.dtype.name in ("int64", "float64", "complex128")):
-                weak = jnp.broadcast_to(jnp.asarray(value.dtype.type(0).item()), value.shape)
-                return weak.at[...].set(value)
+            return _in_jax(value)
     raise CheckpointError(f"it holds an array of the unknown kind {kind!r}; load it with the version that wrote it.")
+
+
+def _in_jax(value: np.ndarray) -> Any:
+    """Return an array of JAX, which is loaded where it was not."""
+    import_module("streamgp.numerics.accelerator")
+    with float64():
+        return sys.modules["jax"].numpy.array(value)
 
 
 def _storable(array: np.ndarray, path: str) -> tuple[np.ndarray, str]:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-import jax
 import numpy as np
 from jaxtyping import AbstractArray
 
+from streamgp.numerics.arrays import is_jax
 from streamgp.numerics.checkpoint.errors import CheckpointError
 
 Record = typing.TypeVar("Record")
@@ -125,8 +125,8 @@ def _check_of(hint: Any) -> Check:
         return lambda value, sizes: (
             isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
         )
-    if hint is np.ndarray or hint is jax.Array or origin is np.ndarray:
-        return lambda value, sizes: isinstance(value, (np.ndarray, jax.Array))
+    if hint is np.ndarray or origin is np.ndarray or getattr(hint, "__name__", "") == "Array":  # that of JAX
+        return lambda value, sizes: isinstance(value, np.ndarray) or is_jax(value)
     if hint is Callable or origin is Callable:
         return lambda value, sizes: callable(value)
     if getattr(hint, "_is_protocol", False):

@@ -2,8 +2,6 @@
 
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 from jax.nn import log_softmax
 from jaxtyping import Array, Float, Int
 
@@ -11,6 +9,7 @@ from streamgp.bases.kernels import SamplingMethod
 from streamgp.bases.trigonometry import sine_and_cosine
 from streamgp.core import AnyArray
 from streamgp.numerics import keys
+from streamgp.numerics.accelerator import jax, jnp
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.keys import Key
 from streamgp.numerics.module import Module

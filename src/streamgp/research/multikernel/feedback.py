@@ -8,11 +8,10 @@ evaluated.
 from collections.abc import Callable
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from streamgp.numerics.accelerator import jax, jnp
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.keys import Key
 from streamgp.numerics.module import Module, static_field

@@ -3,15 +3,13 @@
 from dataclasses import replace
 from typing import Any, ClassVar
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from streamgp.core import AnyArray, Info, Predictive, StreamModel
 from streamgp.likelihoods import AnyPredictive, LatentPredictive
 from streamgp.numerics import tree
+from streamgp.numerics.accelerator import eqx, jax, jnp
 from streamgp.numerics.batching import BATCH_SIZES, COMPILED_BATCH_SIZES
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.checkpoint.field_types import check_state

@@ -8,7 +8,6 @@ the first two checks is that of these experiments, too.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 
 from streamgp.bases import Fourier
@@ -17,6 +16,7 @@ from streamgp.filters.dynamics import static
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import ensemble
 from streamgp.numerics import keys
+from streamgp.numerics.accelerator import jnp
 from streamgp.numerics.precision import float64, in_float64
 from streamgp.research.regret.bounds import optimal_stay, sequence_bound, slots_bound, static_bound
 from streamgp.research.regret.hindsight import Hindsight, best_fit, best_functions, hindsight_kernel

@@ -7,13 +7,13 @@ The best of an expert's function space minimises sum_t L(f(x_t); y_t) + ||f||^2 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
 from streamgp.filters.engine.blocks import member
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import Ensemble
+from streamgp.numerics.accelerator import jnp
 from streamgp.numerics.linalg import add_diagonal, cholesky, cholesky_solve
 from streamgp.numerics.precision import float64, in_float64
 

@@ -9,14 +9,13 @@ themselves come from `streamgp.research.regret.hindsight`.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import Ensemble, ensemble
 from streamgp.numerics import keys
+from streamgp.numerics.accelerator import jax, jnp
 from streamgp.numerics.precision import in_float64
 from streamgp.research.regret.hindsight import Hindsight, as_array, as_rows, as_slots, best_fit, experts_of
 from streamgp.weights import BMA, scan_rule

@@ -3,14 +3,13 @@
 from functools import partial
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from streamgp.bases.kernels import SquaredExponential
 from streamgp.models.fitting.hyperparameters import search
 from streamgp.numerics import keys, tree
+from streamgp.numerics.accelerator import jax, jnp
 from streamgp.numerics.keys import Key
 from streamgp.numerics.pivoted_cholesky import pivoted_cholesky
 from streamgp.research.sparse.vfe import Batch, KernelHyperparameters, SparsePosterior, bound, empty_posterior

@@ -4,12 +4,11 @@ A glitch enters its batch drawn in towards its expectation, the more the further
 influence, Duran-Martin et al. 2024). A batch is learnt when it is full; a change shows by then.
 """
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from streamgp.numerics import tree
+from streamgp.numerics.accelerator import jax, jnp
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.module import Module
 

@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
 from streamgp.numerics import tree
+from streamgp.numerics.accelerator import jax, jnp
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.module import Module
 from streamgp.research.sparse.fitting import initial_prior

@@ -3,13 +3,12 @@
 from dataclasses import replace
 from typing import Any, ClassVar
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from streamgp.core import AnyArray, Info, Predictive, StreamModel
 from streamgp.numerics import keys, tree
+from streamgp.numerics.accelerator import jax, jnp
 from streamgp.numerics.batching import concatenate
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.keys import Key

@@ -13,12 +13,11 @@ XLA's factorisations on a CPU take several times as long, and can stall it.
 
 from dataclasses import dataclass, replace
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
 from streamgp.numerics import keys, tree
+from streamgp.numerics.accelerator import jax, jnp
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.keys import Key
 from streamgp.numerics.linalg import bures_wasserstein
