@@ -1,4 +1,4 @@
-"""JAX is an extra: nothing on a CPU imports it but the annexes' models that say so, and a process without it works."""
+"""JAX is an extra: on a CPU only annexes import it, and a process without it works."""
 
 import os
 import subprocess
