@@ -50,7 +50,7 @@ def absolute(markdown: str, address: str, tag: str) -> str:
 
 
 class Kernel(BuildHookInterface):
-    """Compile the kernel of the filters: one library beside its source, which Python calls by ctypes.
+    """Compile the kernel: one library beside its source, which Python calls by ctypes.
 
     By the compiler that CC names or that is found, else by that of the package ``ziglang``, which is then asked for.
     STREAMGP_KERNEL=off leaves it out; then, or where it cannot be compiled, the package works by NumPy alone.
@@ -66,7 +66,7 @@ class Kernel(BuildHookInterface):
         """Compile, and let the wheel hold the library, for this platform and any version of Python."""
         if self.target_name != "wheel" or os.environ.get("STREAMGP_KERNEL") == "off":
             return
-        folder = Path(self.root) / "src" / "streamgp" / "filters" / "kernel"
+        folder = Path(self.root) / "src" / "streamgp" / "numerics" / "kernel"
         library = folder / f"streamgp_kernel{_SUFFIXES.get(sys.platform, '.so')}"
         compiler = _compiler() or _zig()
         if compiler is None:

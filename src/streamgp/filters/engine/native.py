@@ -1,11 +1,10 @@
 """The block filter in C: that of `streamgp.filters.engine.blockfilter`, without Python between the products.
 
-The kernel is built when the package is (`filters/kernel/*.c`, by hatch_build.py). Without it the NumPy form works.
+`streamgp.numerics.native` says how it comes to be there. Without it the form in NumPy works.
 """
 
 import ctypes
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,9 +15,9 @@ from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.engine import blockfilter
 from streamgp.filters.engine.blas import pointer
 from streamgp.filters.kalman import ExpertVariances, FilterState, Predicted
+from streamgp.numerics.native import library
 
 MAX_OUTPUTS = 16
-NAMES = ("streamgp_kernel.so", "streamgp_kernel.dylib", "streamgp_kernel.dll")
 _ROUTINES = ((cython_blas, "dgemm"), (cython_blas, "dsymm"), (cython_blas, "dsyrk"), (cython_blas, "dtrsm"))
 # The structures of blocks.c, field by field; pointers are numbers.
 _EXPERT = np.dtype(
@@ -30,18 +29,17 @@ _ROWS = np.dtype([(name, np.uintp) for name in ("Phi", "gram", "y", "tau", "extr
 
 
 class Kernel:
-    """The compiled functions, and the addresses of BLAS and the constants of the guard that they are given."""
+    """The compiled filter, with the addresses of BLAS and the constants of the guard that it is given."""
 
-    def __init__(self, path: Path) -> None:
-        library = ctypes.CDLL(str(path))
-        self._blas = np.array([pointer(module, name) for module, name in (*_ROUTINES, (cython_lapack, "dpotrf"))])
-        self._blas = self._blas.astype(np.uintp)
+    def __init__(self, compiled: ctypes.CDLL) -> None:
+        routines = (*_ROUTINES, (cython_lapack, "dpotrf"))
+        self._blas = np.array([pointer(module, name) for module, name in routines], np.uintp)
         self._rules = np.array(guard.KERNEL_CONSTANTS, np.float64)
         pointers, numbers = [ctypes.c_void_p] * 3, [ctypes.c_int64] + [ctypes.c_int] * 3
-        self._learn = library.learn_experts
+        self._learn = compiled.learn_experts
         self._learn.restype = None
         self._learn.argtypes = [*pointers[:2], ctypes.c_int64, *pointers, *numbers, ctypes.c_void_p]
-        self._size = library.work_size
+        self._size = compiled.work_size
         self._size.restype, self._size.argtypes = ctypes.c_int64, [ctypes.c_int] * 3
 
     def learn(
@@ -55,15 +53,9 @@ class Kernel:
 
 @cache
 def kernel() -> Kernel | None:
-    """Return the kernel, or None where it was not built, or cannot be loaded here."""
-    folder = Path(__file__).parents[1] / "kernel"
-    for path in (folder / name for name in NAMES):
-        if path.exists():
-            try:
-                return Kernel(path)
-            except (OSError, AttributeError):  # built for another system
-                return None
-    return None
+    """Return the compiled filter, or None where there is none."""
+    compiled = library()
+    return None if compiled is None else Kernel(compiled)
 
 
 def supports(beliefs: FilterState, later: Any) -> bool:
