@@ -54,26 +54,34 @@ class Kernel(BuildHookInterface):
 
     By the compiler that CC names or that is found, else by that of the package ``ziglang``, which is then asked for.
     STREAMGP_KERNEL=off leaves it out; then, or where it cannot be compiled, the package works by NumPy alone.
+    STREAMGP_TARGET compiles for another system: it has the name that ziglang gives it, and the one of its wheels, as
+    in ``x86_64-linux-gnu.2.17=manylinux2014_x86_64``.
     """
 
     PLUGIN_NAME = "custom"
 
     def dependencies(self) -> list[str]:
         """Return what must be installed to build: a compiler where there is none."""
-        return [] if os.environ.get("STREAMGP_KERNEL") == "off" or _compiler() else ["ziglang"]
+        if os.environ.get("STREAMGP_KERNEL") == "off":
+            return []
+        return [] if _compiler() and "STREAMGP_TARGET" not in os.environ else ["ziglang"]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile, and let the wheel hold the library, for this platform and any version of Python."""
         if self.target_name != "wheel" or os.environ.get("STREAMGP_KERNEL") == "off":
             return
         folder = Path(self.root) / "src" / "streamgp" / "numerics" / "kernel"
-        library = folder / f"streamgp_kernel{_SUFFIXES.get(sys.platform, '.so')}"
-        compiler = _compiler() or _zig()
-        if compiler is None:
+        target, _, platform = os.environ.get("STREAMGP_TARGET", "").partition("=")
+        platform = platform or re.sub("[-.]", "_", sysconfig.get_platform())
+        library = (
+            folder / f"streamgp_kernel{next((s for p, s in _SUFFIXES.items() if platform.startswith(p)), '.so')}"
+        )
+        compiler = [*_zig(), "-target", target] if target else _compiler() or _zig()
+        if not compiler:
             self.app.display_warning("no C compiler: the filters will work by NumPy alone")
             return
         flags = ["-O3", "-std=c11", "-shared", "-fvisibility=hidden", "-ffp-contract=off", "-o", str(library)]
-        flags += [] if sys.platform == "win32" else ["-fPIC", "-lm"]
+        flags += [] if library.suffix == ".dll" else ["-fPIC", "-lm"]
         sources = sorted(str(path) for path in folder.glob("*.c"))
         found = subprocess.run([*compiler, *sources, *flags], capture_output=True, text=True, check=False)
         if found.returncode:
@@ -81,10 +89,10 @@ class Kernel(BuildHookInterface):
             return
         build_data["artifacts"].append(library.relative_to(self.root).as_posix())
         build_data["pure_python"] = False
-        build_data["tag"] = f"py3-none-{re.sub('[-.]', '_', sysconfig.get_platform())}"
+        build_data["tag"] = f"py3-none-{platform}"
 
 
-_SUFFIXES = {"win32": ".dll", "darwin": ".dylib"}
+_SUFFIXES = {"win": ".dll", "macosx": ".dylib"}
 
 
 def _compiler() -> list[str] | None:
@@ -94,6 +102,6 @@ def _compiler() -> list[str] | None:
     return next(([name] for name in ("cc", "gcc", "clang") if shutil.which(name)), None)
 
 
-def _zig() -> list[str] | None:
-    """Return the command of the compiler that is a package."""
-    return [sys.executable, "-m", "ziglang", "cc"] if find_spec("ziglang") else None
+def _zig() -> list[str]:
+    """Return the command of the compiler that is a package; nothing where it is not installed."""
+    return [sys.executable, "-m", "ziglang", "cc"] if find_spec("ziglang") else []
