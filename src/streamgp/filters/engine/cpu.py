@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float
 from streamgp.bases.base import Basis
 from streamgp.core import AnyArray
 from streamgp.filters.dynamics import Dynamics
-from streamgp.filters.engine import blockfilter
+from streamgp.filters.engine import blockfilter, native
 from streamgp.filters.engine.block_covariances import LARGE
 from streamgp.filters.engine.blocks import Blocks, Group, features, forecast_features, member
 from streamgp.filters.kalman import ExpertVariances, FilterState, ForecastFeatures, Predicted
@@ -146,6 +146,9 @@ def _run(
 ) -> None:
     Phi, gram, theirs, between = zip(*(future.result() for future in prepared), strict=True)
     moves = _moves(dynamics)
+    if native.supports(beliefs, later_tau):
+        native.update_blocks(beliefs, list(Phi), list(gram) if moves else None, rows, dynamics, noise, into)
+        return
     grams = _stack(gram) if moves else None
     later = None
     if later_tau is not None:
