@@ -27,5 +27,5 @@ def test_one_of_another_system_is_passed_over(monkeypatch: pytest.MonkeyPatch, t
 
 
 def test_sources_stand_beside_it() -> None:
-    assert {path.name for path in native.FOLDER.glob("*.[ch]")} >= {"kernel.h", "blocks.c", "guard.c", "weights.c"}
+    assert {path.name for path in native.FOLDER.glob("*.[ch]")} >= {"kernel.h", "blocks.c", "guard.c"}
     assert isinstance(native.library(), ctypes.CDLL | None)
