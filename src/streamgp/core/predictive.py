@@ -151,9 +151,9 @@ class Predictive(Module):
         """
         p, probability = _in_one_library(self, probability)
         (n, _, e), v = p.loc.shape, p.recalibration
-        probability = namespace(probability).broadcast_to(probability, (n, e))
-        probability = (probability if v is None else recalibration.level(v, probability)).ravel()
-        return mixture_quantiles(p.flat(), [probability])[0].reshape(n, e)
+        levels = namespace(probability).broadcast_to(probability, (n, e))
+        levels = levels if v is None else recalibration.level(v, levels)
+        return mixture_quantiles(p.flat(), [levels.ravel()])[0].reshape(n, e)
 
     def at_scores(self, z: Float[np.ndarray, "... n e"]) -> Float[np.ndarray, "... n e"]:
         """Return the targets whose normal scores are z: quantiles of Phi(z), of each output, in NumPy."""

@@ -64,9 +64,10 @@ def learn_rows(
     counts: Float[AnyArray, "e j"], u: Float[AnyArray, "n e"], mask: Bool[AnyArray, " n"]
 ) -> tuple[Float[AnyArray, "e j"], Float[AnyArray, "n e j"]]:
     """Learn consecutive rows, those with a false `mask` passed over; return also the counts before each of them."""
-    if not is_jax(counts, u, mask):
-        return _learn_rows(counts, u, mask)
-    xp = namespace(counts, u, mask)
+    given: tuple[Any, ...] = counts, u, mask
+    if not is_jax(*given):
+        return _learn_rows(*given)
+    xp = namespace(*given)
 
     def step(counts: AnyArray, row: tuple) -> tuple[AnyArray, AnyArray]:
         u, keep = row
@@ -80,15 +81,16 @@ def _learn_rows(
 ) -> tuple[Float[np.ndarray, "e j"], Float[np.ndarray, "n e j"]]:
     """Do the same in NumPy: what does not depend on the counts for all rows at once."""
     learnt = np.isfinite(u) & mask[:, None]
-    densities = _densities(_scores(np.where(learnt, u, 0.5)))
+    densities = np.asarray(_densities(_scores(np.where(learnt, u, 0.5))))
     before = np.empty((len(u) + 1, *counts.shape))
     before[0] = counts
-    for i, (density, seen, all_seen) in enumerate(zip(densities, learnt, learnt.all(1).tolist(), strict=True)):
-        now, after = before[i], before[i + 1]
+    whole = np.asarray(learnt.all(1))
+    for i, density in enumerate(densities):
+        now, after, seen = before[i], before[i + 1], learnt[i]
         np.multiply(now, density, out=after)
         after /= np.add.reduce(after, -1, keepdims=True)
         after += MEMORY * now
-        if not all_seen:
+        if not whole[i]:
             after[~seen] = now[~seen]
     return before[-1], before[:-1]
 
