@@ -124,13 +124,10 @@ def stream_classes(
     """
     model = generalised_ensemble(experts, BMA())
     state = model.init(keys.key(0))
-    for rows, size in split_batches(len(X)):
-        n = rows.stop - rows.start
-        mask = jnp.asarray(np.arange(size) < n)
-        inputs = jnp.asarray(np.pad(X[rows], ((0, size - n), (0, 0))))
-        labels = jnp.asarray(np.pad(y[rows], (0, size - n)))[:, None]
-        state, info = model.update(state, inputs, labels, mask)
-        yield ExpertProbabilities(y[rows], np.asarray(info.predictive.component_log_density(labels))[:n])
+    for rows, _ in split_batches(len(X)):
+        labels = y[rows, None]
+        state, info = model.update(state, X[rows], labels)
+        yield ExpertProbabilities(y[rows], np.asarray(info.predictive.component_log_density(labels)))
 
 
 def classification_scores(right: np.ndarray, log_probability: np.ndarray | None) -> dict[str, float]:

@@ -14,7 +14,7 @@ from streamgp.core import NumericPredictive
 from streamgp.likelihoods.base import Likelihood
 from streamgp.numerics import tree
 from streamgp.numerics.arrays import AnyArray, namespace
-from streamgp.numerics.batching import COMPILED_BATCH_SIZES, split_batches
+from streamgp.numerics.batching import SMALL, split_batches
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.keys import Key
 from streamgp.numerics.module import Module, static_field
@@ -102,7 +102,7 @@ class LatentPredictive(Module):
         results = []
         # The precision is that of the prediction, not of the caller.
         with float64(self.loc.dtype == np.float64):
-            for rows, size in split_batches(len(self.log_weights), COMPILED_BATCH_SIZES):
+            for rows, size in split_batches(len(self.log_weights), (SMALL, 1)):
                 n = rows.stop - rows.start
                 batch = tree.map(lambda a, rows=rows, size=size: _filled(a[rows], size), (self, *arrays))
                 results.append(np.asarray(function(*batch))[:n])

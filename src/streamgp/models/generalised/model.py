@@ -26,7 +26,7 @@ from streamgp.likelihoods import Categorical, LatentPredictive, Likelihood, ceil
 from streamgp.likelihoods.ceiling import Ceiling
 from streamgp.models.agreement import check_ensemble
 from streamgp.numerics import tree
-from streamgp.numerics.batching import COMPILED_BATCH_SIZES
+from streamgp.numerics.batching import SMALL
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.compilation import LIGHT, compiled, is_traced
 from streamgp.numerics.keys import Key
@@ -88,7 +88,7 @@ class GeneralisedEnsemble(StreamModel):
 
     learns_far_inputs: ClassVar[bool] = False
     # The warm-up needs one compiled program.
-    warmup_batch_sizes: ClassVar[tuple[int, ...]] = COMPILED_BATCH_SIZES[:1]
+    padded_to: ClassVar[tuple[int, ...]] = (SMALL, 1)
 
     groups: tuple[GeneralisedGroup, ...]
     rule: WeightRule
@@ -105,11 +105,6 @@ class GeneralisedEnsemble(StreamModel):
     def num_experts(self) -> int:
         """Return K, the number of experts."""
         return len(self.order)
-
-    @property
-    def batch_sizes(self) -> tuple[int, ...]:
-        """Return the sizes of batches; few, since each is a program that takes seconds to compile."""
-        return COMPILED_BATCH_SIZES
 
     def check_state(self, state: GeneralisedState) -> None:
         """Raise ValueError if the state has other filters or weights than this ensemble."""
