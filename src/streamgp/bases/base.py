@@ -1,7 +1,7 @@
 """The interface of a basis expansion: a map phi from inputs to features, with named hyperparameters."""
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -9,6 +9,9 @@ from jaxtyping import Bool, Float
 from streamgp.core import AnyArray, namespace
 from streamgp.numerics.keys import Key
 from streamgp.numerics.module import Module
+
+Pullback: TypeAlias = Callable[[np.ndarray], dict[str, np.ndarray]]
+"""Takes the gradient of a number by the features (n, F) to that by each `trainable` field, in natural units."""
 
 
 class Basis(Module):
@@ -46,6 +49,21 @@ class Basis(Module):
         (a stack of bases) give a design matrix for each; a basis without hyperparameters gives a single one.
         """
         raise NotImplementedError
+
+    def features_and_pullback(self, X: Float[np.ndarray, "n d"]) -> tuple[Float[np.ndarray, "n f"], Pullback]:
+        """Return the design matrix of one basis, and the product of a vector with its Jacobian, in NumPy.
+
+        A basis with `trainable` fields gives both in closed form.
+        """
+        if self.trainable:
+            raise NotImplementedError(f"{type(self).__name__}.features_and_pullback")
+        return self(X), lambda cotangent: {}
+
+    def pullback(
+        self, X: Float[np.ndarray, "n d"], cotangent: Float[np.ndarray, "n f"]
+    ) -> dict[str, Float[np.ndarray, "..."]]:
+        """Return the gradient of a number by each `trainable` field, in natural units, from that by the features."""
+        return self.features_and_pullback(X)[1](cotangent)
 
     def outside(self, X: Float[AnyArray, "n d"]) -> Bool[AnyArray, "*stack n"]:
         """Flag rows outside the region that the basis was built for (nowhere, by default)."""

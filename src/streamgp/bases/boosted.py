@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
@@ -128,9 +127,9 @@ class Boosted(Basis):
             with one_openmp_thread():
                 boosters.append(booster.fit(np.asarray(X)[kept], target))
         splits = zip(*(splits_of(booster, LEAVES) for booster in boosters), strict=True)
-        feature, threshold, remaining = (jnp.stack(part) for part in splits)
-        value = jnp.asarray(np.stack([_values(booster) for booster in boosters]))
-        offset = jnp.asarray([float(np.ravel(booster._baseline_prediction)[0]) for booster in boosters])
+        feature, threshold, remaining = (np.stack(part) for part in splits)
+        value = np.stack([_values(booster) for booster in boosters])
+        offset = np.array([float(np.ravel(booster._baseline_prediction)[0]) for booster in boosters])
         return cls(feature, threshold, remaining, value, offset, X.shape[1])
 
 

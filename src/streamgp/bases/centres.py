@@ -2,9 +2,8 @@
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from streamgp.core import AnyArray, namespace
 from streamgp.numerics import keys
@@ -12,7 +11,7 @@ from streamgp.numerics.keys import Key
 from streamgp.numerics.threads import one_openmp_thread
 
 
-def k_means(X: Any, num_centres: int, key: Key) -> Float[Array, "f d"]:
+def k_means(X: Any, num_centres: int, key: Key) -> Float[np.ndarray, "f d"]:
     """Find `num_centres` centres of the rows `X`, or one for each distinct row if those are fewer."""
     # The import is slow, and only the warm-up of few bases needs it.
     from sklearn.cluster import KMeans
@@ -20,7 +19,7 @@ def k_means(X: Any, num_centres: int, key: Key) -> Float[Array, "f d"]:
     clusters = min(num_centres, len(np.unique(X, axis=0)))
     seed = int(keys.generator(key).integers(2**32, dtype=np.uint32))
     with one_openmp_thread():
-        return jnp.asarray(KMeans(clusters, random_state=seed).fit(X).cluster_centers_)
+        return np.asarray(KMeans(clusters, random_state=seed).fit(X).cluster_centers_)
 
 
 def bumps(
@@ -33,3 +32,19 @@ def bumps(
     xp = namespace(x)
     lengths = xp.square(x).sum(-1)[..., :, None] + xp.square(c).sum(-1)[..., None, :]
     return xp.exp(-0.5 * xp.maximum(lengths - 2.0 * x @ c.swapaxes(-1, -2), 0.0))
+
+
+def slopes_of_bumps(
+    X: Float[np.ndarray, "n d"],
+    centres: Float[np.ndarray, "f d"],
+    lengthscale: Float[np.ndarray, " d"],
+    weight: Float[np.ndarray, "n f"],
+) -> tuple[Float[np.ndarray, "f d"], Float[np.ndarray, " d"]]:
+    """Return the gradient of a number by centres and lengthscales, from that by the logs of the bumps, `weight`."""
+    middle = centres.mean(0)
+    x, c = (X - middle) / lengthscale, (centres - middle) / lengthscale
+    # Each weight meets a coordinate before its square is taken: where a bump is zero, far out, so is the product.
+    of_rows, of_centres = weight.sum(1)[:, None] * x, weight.sum(0)[:, None] * c
+    across = weight.T @ x
+    by_lengthscale = (of_rows * x).sum(0) + ((of_centres - 2.0 * across) * c).sum(0)
+    return (across - of_centres) / lengthscale, by_lengthscale / lengthscale

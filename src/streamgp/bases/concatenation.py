@@ -5,10 +5,10 @@ from functools import reduce
 from operator import or_
 from typing import Any, ClassVar, Literal
 
-import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Bool, Float
 
-from streamgp.bases.base import Basis
+from streamgp.bases.base import Basis, Pullback
 from streamgp.bases.explicit import Linear
 from streamgp.bases.fourier import Fourier
 from streamgp.bases.nystrom import Nystrom
@@ -57,6 +57,18 @@ class Concatenation(Basis):
         each = [self.scales[..., g, None, None] * part(X) for g, part in enumerate(self.parts)]
         return namespace(*each).concatenate(each, axis=-1)
 
+    def features_and_pullback(self, X: Float[np.ndarray, "n d"]) -> tuple[Float[np.ndarray, "n f"], Pullback]:
+        """Return the features, and the product with their Jacobian by the scales."""
+        each = [part(X) for part in self.parts]
+        ends = np.cumsum([part.shape[1] for part in each])[:-1]
+
+        def pullback(cotangent: np.ndarray) -> dict[str, np.ndarray]:
+            pairs = zip(np.split(cotangent, ends, axis=1), each, strict=True)
+            return {"scales": np.array([np.sum(own * part) for own, part in pairs])}
+
+        scaled = [scale * part for scale, part in zip(self.scales, each, strict=True)]
+        return np.concatenate(scaled, axis=1), pullback
+
     def outside(self, X: Float[AnyArray, "n d"]) -> Bool[AnyArray, "*stack n"]:
         """Flag rows outside the region of any part."""
         return reduce(or_, (type(part).outside(part, X) for part in self.parts))
@@ -68,7 +80,7 @@ class Concatenation(Basis):
     @classmethod
     def of(cls, parts: Sequence[Basis], prior_vars: Sequence[float]) -> "Concatenation":
         """Join parts that have been fitted one by one, each with its share of the prior variance it had alone."""
-        return cls(tuple(parts), jnp.sqrt(jnp.asarray(prior_vars) / len(parts)))
+        return cls(tuple(parts), np.sqrt(np.asarray(prior_vars, float) / len(parts)))
 
     @classmethod
     def from_data(cls, X: Any, *, num_features: int, start: float, key: Key, y: Any = None) -> "Concatenation":

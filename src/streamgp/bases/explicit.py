@@ -3,11 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from streamgp.bases.base import Basis
 from streamgp.core import AnyArray, namespace
@@ -98,14 +95,15 @@ class Polynomial(Basis):
 
 @register
 class UserFunction(Basis):
-    """phi(x) = any function of yours, applied to a block of rows; F is found by tracing it once.
+    """phi(x) = any function of yours, applied to a block of rows; F is found by applying it to rows of zeros.
 
     Its kernel is phi(x)'phi(x') exactly.
 
     Parameters
     ----------
     function
-        Maps rows of shape (n, D) to features of shape (n, F), each row by itself, in jax.numpy.
+        Maps rows of shape (n, D), a NumPy array, to features of shape (n, F), each row by itself. An accelerator
+        hands it arrays of JAX: for one, write it in jax.numpy, which does for NumPy's arrays too.
     inputs
         D, the number of inputs.
 
@@ -115,7 +113,7 @@ class UserFunction(Basis):
         If `function` does not return one row of features for each row of inputs.
     """
 
-    function: Callable[[Array], Array] = static_field()
+    function: Callable[[Any], Any] = static_field()
     inputs: int = static_field()
 
     def __post_init__(self) -> None:
@@ -128,11 +126,13 @@ class UserFunction(Basis):
             )
 
     def _output_shape(self, rows: int) -> tuple[int, ...]:
-        return jax.eval_shape(self.function, jax.ShapeDtypeStruct((rows, self.inputs), jnp.result_type(float))).shape
+        # Zeros may be outside of what it is defined for.
+        with np.errstate(all="ignore"):
+            return np.shape(self.function(np.zeros((rows, self.inputs))))
 
     @property
     def num_features(self) -> int:
-        """Return F, found by tracing `function` on one row."""
+        """Return F, found by applying `function` to one row."""
         return self._output_shape(1)[1]
 
     @property
@@ -141,11 +141,9 @@ class UserFunction(Basis):
         return self.inputs
 
     def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
-        """Apply `function`; compiled and converted back where `X` is NumPy's."""
-        # The function is JAX's: compiled once, and its result handed back as what `X` is.
-        if namespace(X) is np:
-            return np.asarray(_compiled(self.function, X))
-        return self.function(jnp.asarray(X))
+        """Apply `function`; of NumPy's rows the features are NumPy's, whatever it computes with."""
+        Phi = self.function(X)
+        return np.asarray(Phi, X.dtype) if namespace(X) is np else Phi
 
     @classmethod
     def from_data(cls, X: Any, *, num_features: int, start: float, key: Key, y: Any = None) -> "UserFunction":
@@ -159,6 +157,3 @@ class UserFunction(Basis):
         raise TypeError(
             "UserFunction.from_data: expected a function, got only data; build it as UserFunction(function, inputs)."
         )
-
-
-_compiled = eqx.filter_jit(lambda function, X: function(X))

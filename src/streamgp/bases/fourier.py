@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from math import sqrt
 from typing import Any, ClassVar, Literal
 
-import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Float
 
-from streamgp.bases.base import Basis, input_ranges
+from streamgp.bases.base import Basis, Pullback, input_ranges
 from streamgp.bases.kernels import Kernel, SamplingMethod, SquaredExponential
 from streamgp.bases.trigonometry import sine_and_cosine
 from streamgp.core import AnyArray, namespace
@@ -62,6 +62,21 @@ class Fourier(Basis):
         pairs = sine_and_cosine(X @ per_unit.swapaxes(-1, -2))
         return namespace(*pairs).concatenate(pairs, axis=-1) / sqrt(self.frequencies.shape[-2])
 
+    def features_and_pullback(self, X: Float[np.ndarray, "n d"]) -> tuple[Float[np.ndarray, "n f"], Pullback]:
+        """Return the features, and the product with their Jacobian by frequencies and lengthscales."""
+        Phi, m = self(X), self.frequencies.shape[0]
+
+        def pullback(cotangent: np.ndarray) -> dict[str, np.ndarray]:
+            # Either of a pair is the slope of the other.
+            by_angle = cotangent[:, :m] * Phi[:, m:]
+            by_angle -= cotangent[:, m:] * Phi[:, :m]
+            by_frequencies = by_angle.T @ X / self.lengthscale
+            by_lengthscale = -np.sum(by_frequencies * self.frequencies, axis=0) / self.lengthscale
+            slopes = {"frequencies": by_frequencies, "lengthscale": by_lengthscale}
+            return {name: slopes[name] for name in self.trainable}
+
+        return Phi, pullback
+
     @classmethod
     def from_data(
         cls,
@@ -87,7 +102,7 @@ class Fourier(Basis):
         """
         pairs = max(1, num_features // 2)
         frequencies = kernel.sample_frequencies(keys.generator(key), pairs, X.shape[1], method)
-        return cls(jnp.asarray(frequencies), jnp.asarray(start * input_ranges(X)))
+        return cls(frequencies, start * input_ranges(X))
 
 
 @register

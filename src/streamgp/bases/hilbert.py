@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from math import pi
 from typing import Any, ClassVar, Literal
 
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
 
-from streamgp.bases.base import Basis, input_ranges
+from streamgp.bases.base import Basis, Pullback, input_ranges
 from streamgp.bases.kernels import SpectralKernel, SquaredExponential
 from streamgp.bases.trigonometry import sine
 from streamgp.core import AnyArray, namespace
@@ -88,6 +87,19 @@ class HilbertSpace(_Box):
         features = _sines(X, frequencies, self.box, self.edge) * weight[..., None, :, :]
         return features.reshape(*features.shape[:-2], self.num_features)
 
+    def features_and_pullback(self, X: Float[np.ndarray, "n d"]) -> tuple[Float[np.ndarray, "n f"], Pullback]:
+        """Return the features, and the product with their Jacobian by the lengthscales."""
+        frequencies = _frequencies(self.box, self.terms)
+        spectrum = frequencies[:, :, None], self.lengthscale[:, None, None]
+        sines = _sines(X, frequencies, self.box, self.edge)
+
+        def pullback(cotangent: np.ndarray) -> dict[str, np.ndarray]:
+            by_weight = np.sum(cotangent.reshape(sines.shape) * sines, axis=0)
+            slope = self.kernel.sqrt_spectral_density_slope(*spectrum)[..., 0]
+            return {"lengthscale": np.sum(by_weight * slope, axis=1)}
+
+        return (sines * self.kernel.sqrt_spectral_density(*spectrum)).reshape(len(X), -1), pullback
+
     @classmethod
     def from_data(
         cls,
@@ -130,13 +142,29 @@ class HilbertSpaceProduct(_Box):
 
     def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
         """Weigh products of eigenfunctions by the joint spectral density."""
+        product, grid = self._products(X)
+        return product * self.kernel.sqrt_spectral_density(grid, self.lengthscale[..., None, :])[..., None, :]
+
+    def features_and_pullback(self, X: Float[np.ndarray, "n d"]) -> tuple[Float[np.ndarray, "n f"], Pullback]:
+        """Return the features, and the product with their Jacobian by the lengthscales."""
+        product, grid = self._products(X)
+
+        def pullback(cotangent: np.ndarray) -> dict[str, np.ndarray]:
+            by_weight = np.sum(cotangent * product, axis=0)
+            return {"lengthscale": by_weight @ self.kernel.sqrt_spectral_density_slope(grid, self.lengthscale[None])}
+
+        return product * self.kernel.sqrt_spectral_density(grid, self.lengthscale[None]), pullback
+
+    def _products(
+        self, X: Float[AnyArray, "n d"]
+    ) -> tuple[Float[AnyArray, "*stack n f"], Float[AnyArray, "*stack f d"]]:
+        """Return the products of eigenfunctions, and their frequencies."""
         frequencies = _frequencies(self.box, self.terms)
         sines = _sines(X, frequencies, self.box, self.edge)
         xp = namespace(sines)
         term = np.indices((self.terms,) * self.num_inputs).reshape(self.num_inputs, -1)
         product = xp.prod(xp.stack([sines[..., d, k] for d, k in enumerate(term)]), axis=0)
-        grid = xp.stack([frequencies[..., d, k] for d, k in enumerate(term)], axis=-1)
-        return product * self.kernel.sqrt_spectral_density(grid, self.lengthscale[..., None, :])[..., None, :]
+        return product, xp.stack([frequencies[..., d, k] for d, k in enumerate(term)], axis=-1)
 
     @classmethod
     def from_data(
@@ -185,9 +213,9 @@ def _sines(
     return sine(angle) / xp.sqrt(box)[..., None]
 
 
-def _around(X: Any, start: float) -> tuple[Array, Array, Array]:
+def _around(X: Any, start: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return lengthscales, box and edge for warm-up rows `X`; a constant column gets a box of at least 1.5."""
     largest = np.abs(X).max(axis=0)
     largest = np.where(np.ptp(X, axis=0) > 0, largest, np.maximum(largest, 1.0))
     lengthscale = start * input_ranges(X)
-    return jnp.asarray(lengthscale), jnp.asarray(1.5 * largest), jnp.asarray(1.25 * largest)
+    return lengthscale, 1.5 * largest, 1.25 * largest

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
+import numpy as np
 from jaxtyping import Bool, Float
 
-from streamgp.bases.base import Basis
+from streamgp.bases.base import Basis, Pullback
 from streamgp.core import AnyArray, namespace
 from streamgp.numerics.checkpoint.encoding import register
 
@@ -51,6 +52,11 @@ class Intercept(Basis):
         np_or_jnp = namespace(features)
         ones = np_or_jnp.ones((*features.shape[:-1], 1), features.dtype)
         return np_or_jnp.concatenate([features, ones], axis=-1)
+
+    def features_and_pullback(self, X: Float[np.ndarray, "n d"]) -> tuple[Float[np.ndarray, "n f"], Pullback]:
+        """Return the features of psi with the constant, and the product with the Jacobian of psi."""
+        features, pullback = self.basis.features_and_pullback(X)
+        return np.column_stack([features, np.ones(len(X))]), lambda cotangent: pullback(cotangent[:, :-1])
 
     def outside(self, X: Float[AnyArray, "n d"]) -> Bool[AnyArray, "*stack n"]:
         """Flag rows outside the region of `basis`."""

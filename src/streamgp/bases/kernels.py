@@ -94,6 +94,12 @@ class SpectralKernel(Kernel):
         """
 
     @abstractmethod
+    def sqrt_spectral_density_slope(
+        self, w: Float[AnyArray, "*#batch d"], lengthscale: Float[AnyArray, "*#batch d"]
+    ) -> Float[AnyArray, "*batch d"]:
+        """Return the derivative of `sqrt_spectral_density` by each lengthscale."""
+
+    @abstractmethod
     def slope(self, difference: Float[AnyArray, "*batch d"]) -> Float[AnyArray, "*batch"]:
         """Return the derivative of `value` by |r|^2: it gives all gradients of a rotation-invariant kernel."""
 
@@ -121,6 +127,14 @@ class SquaredExponential(SpectralKernel):
         xp = namespace(w, lengthscale)
         half_exponent = -0.25 * xp.square(lengthscale * w).sum(-1)
         return xp.exp(half_exponent) * xp.sqrt((2.0 * pi) ** 0.5 * lengthscale).prod(-1)
+
+    def sqrt_spectral_density_slope(
+        self, w: Float[AnyArray, "*#batch d"], lengthscale: Float[AnyArray, "*#batch d"]
+    ) -> Float[AnyArray, "*batch d"]:
+        """Return the root times the slope of its log, 1 / (2 l) - l w^2 / 2."""
+        root = self.sqrt_spectral_density(w, lengthscale)[..., None]
+        # From left to right, so that a root of zero meets no square that overflows.
+        return 0.5 * (root / lengthscale - root * w * (lengthscale * w))
 
     def _frequencies(self, uniform: Float[np.ndarray, "n _"], dim: int) -> Float[np.ndarray, "n {dim}"]:
         return ndtri(uniform)
@@ -179,6 +193,15 @@ class Matern(SpectralKernel):
         growth = 1.0 + xp.square(lengthscale * w).sum(-1) / (2.0 * nu)
         root = exp(0.5 * log_at_zero) * growth ** (-0.5 * nu - 0.25 * d)
         return root * xp.sqrt(lengthscale).prod(-1)
+
+    def sqrt_spectral_density_slope(
+        self, w: Float[AnyArray, "*#batch d"], lengthscale: Float[AnyArray, "*#batch d"]
+    ) -> Float[AnyArray, "*batch d"]:
+        """Return the root times the slope of its log."""
+        xp, d, nu = namespace(w, lengthscale), w.shape[-1], self.nu
+        root = self.sqrt_spectral_density(w, lengthscale)[..., None]
+        growth = 1.0 + xp.square(lengthscale * w).sum(-1)[..., None] / (2.0 * nu)
+        return 0.5 * root / lengthscale - (0.5 + 0.25 * d / nu) * (root * w / growth) * (lengthscale * w)
 
     def _num_uniforms(self, dim: int) -> int:
         return dim + 1

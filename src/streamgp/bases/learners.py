@@ -1,5 +1,6 @@
 """A basis of a user's regressor: its prediction as a feature, beside a plane."""
 
+import sys
 from collections import OrderedDict
 from collections.abc import Sequence
 from functools import cache
@@ -9,16 +10,15 @@ from threading import Lock
 from types import FunctionType
 from typing import Any, ClassVar
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 from sklearn.base import clone
 
 from streamgp.bases.base import Basis
 from streamgp.bases.boosted import beside_plane, held_out
 from streamgp.core import AnyArray
 from streamgp.numerics import keys
+from streamgp.numerics.arrays import is_jax
 from streamgp.numerics.checkpoint.encoding import CheckpointError, register
 from streamgp.numerics.keys import Key
 from streamgp.numerics.module import static_field
@@ -157,9 +157,8 @@ class Learner(Basis):
     def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
         """Place a constant and the inputs before the regressor's predictions."""
         own = (self.X, self.y, self.rows, self.seed, self.digest)
-        if all(isinstance(a, np.ndarray | np.generic) for a in (X, *own)):
-            return beside_plane(X, _predicted(self.name, X, *own))
-        return beside_plane(X, _from_host(self.name, jnp.asarray(X), *(jnp.asarray(a) for a in own)))
+        predicted = _from_host if is_jax(X, *own) else _predicted
+        return beside_plane(X, predicted(self.name, X, *own))
 
     def honest_rows(self, n: int) -> Int[np.ndarray, " m"]:
         """Return the rows that are held out, as those of `Boosted` are."""
@@ -188,15 +187,17 @@ class Learner(Basis):
         # If the fit fails, it fails here.
         _fit(name, X, y, len(kept), seed, digest)
         number = np.frombuffer(digest, np.uint8).astype(np.int32)
-        own = [jnp.asarray(a) for a in (X, y, len(kept), seed, number)]
-        return cls(own[0], own[1], own[2], own[3], own[4], name)
+        return cls(X, y, np.asarray(len(kept)), np.asarray(seed), number, name)
 
 
-def _from_host(name: str, x: Array, X: Array, y: Array, *own: Array) -> Float[Array, "*stack n e"]:
+def _from_host(name: str, *arrays: AnyArray) -> Float[AnyArray, "*stack n e"]:
     """Return `_predicted` inside a compiled program.
 
     Numbers travel as their bits: the thread that JAX calls back in need not have x64 on, and would halve them.
     """
+    jax = sys.modules["jax"]
+    jnp = jax.numpy
+    x, X, y, *own = (jnp.asarray(a) for a in arrays)
     bits = [jax.lax.bitcast_convert_type(a, jnp.uint32) for a in (x, X.astype(x.dtype), y.astype(x.dtype))]
     shape = (*X.shape[:-2], len(x), y.shape[-1], *bits[0].shape[2:])
     found = jax.pure_callback(

@@ -2,20 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar, Literal
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
+from scipy.linalg import get_lapack_funcs
 
-from streamgp.bases.base import Basis, input_ranges
-from streamgp.bases.centres import bumps, k_means
+from streamgp.bases.base import Basis, Pullback, input_ranges
+from streamgp.bases.centres import bumps, k_means, slopes_of_bumps
 from streamgp.core import AnyArray, namespace
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.keys import Key
-from streamgp.numerics.linalg import add_diagonal, cholesky, solve_lower
+from streamgp.numerics.linalg import add_diagonal, cholesky, jittered, solve_lower
 
 # Variance of a little independent noise in the centres' values. To factorise, linalg's n eps would do, but then
 # features of long lengthscales carry errors of 1e-9: a row alone would differ by that from the same row in a block.
@@ -72,6 +70,25 @@ class Nystrom(Basis):
         whitening = _whitening(self.centres, self.lengthscale) if self.whitening is None else self.whitening
         return bumps(X, self.centres, self.lengthscale) @ whitening.swapaxes(-1, -2)
 
+    def features_and_pullback(self, X: Float[np.ndarray, "n d"]) -> tuple[Float[np.ndarray, "n f"], Pullback]:
+        """Return the features, and the product with their Jacobian by the lengthscales; a stored L^-1 is constant."""
+        whitening = _whitening(self.centres, self.lengthscale) if self.whitening is None else self.whitening
+        across = bumps(X, self.centres, self.lengthscale)
+        Phi = across @ whitening.T
+
+        def pullback(cotangent: np.ndarray) -> dict[str, np.ndarray]:
+            _, by_lengthscale = slopes_of_bumps(X, self.centres, self.lengthscale, cotangent @ whitening * across)
+            if self.whitening is None:
+                # By K_zz it is -L^-T S L^-1, S the symmetric part of the lower triangle of cotangent' Phi
+                # (Murray 2016).
+                by_factor = np.tril(cotangent.T @ Phi)
+                by_kernel = -0.5 * whitening.T @ (by_factor + by_factor.T - np.diag(np.diag(by_factor))) @ whitening
+                kernel = bumps(self.centres, self.centres, self.lengthscale)
+                by_lengthscale += slopes_of_bumps(self.centres, self.centres, self.lengthscale, by_kernel * kernel)[1]
+            return {"lengthscale": by_lengthscale}
+
+        return Phi, pullback
+
     def outside(self, X: Float[AnyArray, "n d"]) -> Bool[AnyArray, "*stack n"]:
         """Flag rows so far from all centres that less than half of the prior variance is left."""
         Phi = self(X)
@@ -84,19 +101,19 @@ class Nystrom(Basis):
     @classmethod
     def from_data(cls, X: Any, *, num_features: int, start: float, key: Key, y: Any = None) -> "Nystrom":
         """Find centres by k-means on `X`: `num_features`, or one for each distinct row if those are fewer."""
-        return cls(k_means(X, num_features, key), jnp.asarray(start * input_ranges(X)))
+        return cls(k_means(X, num_features, key), start * input_ranges(X))
 
 
 def _whitening(
     centres: Float[AnyArray, "*stack f d"], lengthscale: Float[AnyArray, "*stack d"]
 ) -> Float[AnyArray, "*stack f f"]:
-    """Return L^-1, the inverse of K_zz's Cholesky factor."""
-    inverse = _inverse_factor(jnp.asarray(centres), jnp.asarray(lengthscale))
-    return np.asarray(inverse) if namespace(centres, lengthscale) is np else inverse
-
-
-@jax.jit
-@partial(jnp.vectorize, signature="(f,d),(d)->(f,f)")
-def _inverse_factor(centres: Array, lengthscale: Array) -> AnyArray:
-    L = cholesky(add_diagonal(bumps(centres, centres, lengthscale), NUGGET))
-    return solve_lower(L, jnp.eye(len(L), dtype=L.dtype))
+    """Return L^-1, the inverse of K_zz's Cholesky factor; not a number where there is none."""
+    if centres.ndim > 2:
+        pairs = zip(centres, lengthscale, strict=True)
+        return namespace(centres, lengthscale).stack([_whitening(*pair) for pair in pairs])
+    kernel = add_diagonal(bumps(centres, centres, lengthscale), NUGGET)
+    if (xp := namespace(kernel)) is not np:
+        return solve_lower(cholesky(kernel), xp.eye(len(kernel), dtype=kernel.dtype))
+    potrf, trtri = get_lapack_funcs(("potrf", "trtri"), (kernel,))
+    factor, failed = potrf(jittered(kernel), lower=True)
+    return np.full_like(kernel, np.nan) if failed else trtri(factor, lower=True)[0]

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Float
 
-from streamgp.bases.base import Basis, input_ranges
-from streamgp.bases.centres import bumps, k_means
+from streamgp.bases.base import Basis, Pullback, input_ranges
+from streamgp.bases.centres import bumps, k_means, slopes_of_bumps
 from streamgp.core import AnyArray
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.keys import Key
@@ -54,10 +54,21 @@ class RadialBasis(Basis):
         """Return the bump of every centre."""
         return bumps(X, self.centres, self.lengthscale)
 
+    def features_and_pullback(self, X: Float[np.ndarray, "n d"]) -> tuple[Float[np.ndarray, "n f"], Pullback]:
+        """Return the bumps, and the product with their Jacobian by centres and lengthscales."""
+        Phi = self(X)
+
+        def pullback(cotangent: np.ndarray) -> dict[str, np.ndarray]:
+            by_centres, by_lengthscale = slopes_of_bumps(X, self.centres, self.lengthscale, cotangent * Phi)
+            slopes = {"centres": by_centres, "lengthscale": by_lengthscale}
+            return {name: slopes[name] for name in self.trainable}
+
+        return Phi, pullback
+
     @classmethod
     def from_data(cls, X: Any, *, num_features: int, start: float, key: Key, y: Any = None) -> "RadialBasis":
         """Find centres by k-means on `X`: `num_features`, or one for each distinct row if those are fewer."""
-        return cls(k_means(X, num_features, key), jnp.asarray(start * input_ranges(X)))
+        return cls(k_means(X, num_features, key), start * input_ranges(X))
 
 
 @register

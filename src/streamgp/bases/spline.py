@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
@@ -61,7 +60,7 @@ class Spline(Basis):
         low, high = X.min(axis=0), X.max(axis=0)
         widen = np.where(high > low, 0.0, 0.5)
         inner = np.linspace(low - widen, high + widen, intervals + 1, axis=1)
-        return cls(jnp.asarray(np.pad(inner, ((0, 0), (_DEGREE, _DEGREE)), mode="edge")))
+        return cls(np.pad(inner, ((0, 0), (_DEGREE, _DEGREE)), mode="edge"))
 
 
 def _cubic(x: Float[AnyArray, "n d"], knots: Float[AnyArray, "*stack 1 d k"]) -> Float[AnyArray, "*stack n d f"]:

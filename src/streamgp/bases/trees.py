@@ -2,9 +2,8 @@
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
 from streamgp.bases.base import Basis
 from streamgp.core import AnyArray, namespace
@@ -122,11 +121,11 @@ def leaf_bits(
     return left_over & -left_over
 
 
-def splits_of(booster: "HistGradientBoostingRegressor", leaves: int) -> tuple[Array, Array, Array]:
+def splits_of(booster: "HistGradientBoostingRegressor", leaves: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return feature, threshold and remaining leaves (T, leaves - 1) of the splits of a booster's trees."""
     # Nodes come parents before children and left before right; scikit-learn has no public name for them.
     trees = [_splits(predictor.nodes, leaves - 1) for (predictor,) in booster._predictors]
-    feature, threshold, remaining = (jnp.asarray(np.stack(part)) for part in zip(*trees, strict=True))
+    feature, threshold, remaining = (np.stack(part) for part in zip(*trees, strict=True))
     return feature, threshold, remaining
 
 

@@ -13,7 +13,7 @@ from streamgp.bases import Fourier
 from streamgp.bases.base import Basis
 from streamgp.filters.dynamics import Dynamics
 from streamgp.models.expert import Expert
-from streamgp.models.fitting.gaussian_evidence import log_evidence
+from streamgp.models.fitting.gaussian_evidence import evidence_and_gradient
 from streamgp.models.fitting.hyperparameters import search
 from streamgp.numerics.accelerator import jax, jnp
 from streamgp.numerics.keys import Key
@@ -99,6 +99,19 @@ def fit_coordinates(
     return LatentFit(expert, jnp.asarray(found.x[:-2].reshape(n, d)), -float(found.fun) * n)
 
 
+@jax.custom_vjp
+def _log_evidence(Phi: Array, Y: Array, prior_var: Array, noise_var: Array) -> Array:
+    """Compute the evidence, with the gradient in closed form."""
+    return evidence_and_gradient(Phi, Y, prior_var, noise_var)[0]
+
+
+def _backward(gradient: tuple, cotangent: Array) -> tuple:
+    return tuple(cotangent * g for g in gradient)
+
+
+_log_evidence.defvjp(evidence_and_gradient, _backward)
+
+
 @jax.jit(static_argnames="padding")
 def _loss_and_gradient(flat: Array, basis: Basis, Y: Array, padding: int) -> tuple[Array, Array]:
     """Compute both per row, as if `padding` columns of zeros stood beside `Y`."""
@@ -106,9 +119,9 @@ def _loss_and_gradient(flat: Array, basis: Basis, Y: Array, padding: int) -> tup
     def loss(flat: Array) -> Array:
         X, (v, s2) = flat[:-2].reshape(len(Y), -1), jnp.exp(flat[-2:])
         Phi = basis(X)
-        value = log_evidence(Phi, Y, v, s2) - 0.5 * jnp.sum(X * X + jnp.log(2.0 * jnp.pi))
+        value = _log_evidence(Phi, Y, v, s2) - 0.5 * jnp.sum(X * X + jnp.log(2.0 * jnp.pi))
         if padding:
-            value += padding * log_evidence(Phi, jnp.zeros((len(Y), 1)), v, s2)
+            value += padding * _log_evidence(Phi, jnp.zeros((len(Y), 1)), v, s2)
         return -value / len(Y)
 
     return jax.value_and_grad(loss)(flat)

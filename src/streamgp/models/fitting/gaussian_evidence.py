@@ -9,70 +9,75 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float
+from jaxtyping import Float
+from scipy.linalg import get_lapack_funcs
 
 from streamgp.bases.base import Basis
-from streamgp.filters.engine.cpu import as_numpy
 from streamgp.models.fitting import hyperparameters
 from streamgp.numerics import tree
-from streamgp.numerics.compilation import LIGHT, compiled
-from streamgp.numerics.linalg import add_diagonal, cholesky, cholesky_solve, log_det
+from streamgp.numerics.arrays import AnyArray, namespace
+from streamgp.numerics.linalg import add_diagonal, cholesky, cholesky_solve, jittered, log_det, mirror_upper
 
 
-@jax.custom_vjp
 def log_evidence(
-    Phi: Float[Array, "n f"],
-    y: Float[Array, "n e"],
-    prior_var: Float[Array, ""],
-    noise_var: Float[Array, ""],
-) -> Float[Array, ""]:
-    """Compute log N(y; 0, v Phi Phi' + s2 I), summed over the outputs (columns of `y`).
-
-    Its gradient is the closed form, since differentiating through the factorisation would cost several times more.
-    """
-    return _evidence_and_gradient(Phi, y, prior_var, noise_var)[0]
+    Phi: Float[np.ndarray, "n f"], y: Float[np.ndarray, "n e"], prior_var: Any, noise_var: Any
+) -> Float[Any, ""]:
+    """Compute log N(y; 0, v Phi Phi' + s2 I), summed over the outputs (columns of `y`)."""
+    return evidence_and_gradient(Phi, y, prior_var, noise_var)[0]
 
 
-def _evidence_and_gradient(Phi: Array, y: Array, v: Array, s2: Array) -> tuple:
+def evidence_and_gradient(
+    Phi: Float[AnyArray, "n f"], y: Float[AnyArray, "n e"], prior_var: Any, noise_var: Any
+) -> tuple[Any, tuple[AnyArray, AnyArray, Any, Any]]:
+    """Compute `log_evidence`, and its gradient by all four in closed form."""
     n, F = Phi.shape
-    return (_weight_space if n > F else _function_space)(Phi, y, v, s2)
+    return (_weight_space if n > F else _function_space)(Phi, y, prior_var, noise_var)
 
 
-def _weight_space(Phi: Array, y: Array, v: Array, s2: Array) -> tuple:
-    (n, F), E = Phi.shape, y.shape[1]
+def _weight_space(Phi: AnyArray, y: AnyArray, v: Any, s2: Any) -> tuple:
+    (n, F), E, xp = Phi.shape, y.shape[1], namespace(Phi, y, v, s2)
     ratio = v / s2
-    L = cholesky(add_diagonal(ratio * (Phi.T @ Phi), 1.0))
-    inverse = cholesky_solve(L, jnp.eye(F, dtype=Phi.dtype))
+    L = _factor(add_diagonal(ratio * (Phi.T @ Phi), 1.0))
+    inverse = _inverse(L)
     mu = ratio * (inverse @ (Phi.T @ y))
     alpha = (y - Phi @ mu) / s2  # K^-1 y
-    fit = s2 * jnp.sum(alpha**2) + jnp.sum(mu**2) / v  # y' K^-1 y, without the cancellation of y'y - ...
-    value = -0.5 * (fit + E * (n * jnp.log(2 * jnp.pi * s2) + log_det(L)))
-    trace = jnp.trace(inverse)
-    d_Phi = alpha @ mu.T - E * ratio * (Phi @ inverse)
-    d_v = 0.5 / v * (jnp.sum(mu**2) / v - E * (F - trace))
-    d_s2 = 0.5 * (jnp.sum(alpha**2) - E * (n - F + trace) / s2)
+    fit = s2 * xp.sum(alpha**2) + xp.sum(mu**2) / v  # y' K^-1 y, without the cancellation of y'y - ...
+    value = -0.5 * (fit + E * (n * xp.log(2 * np.pi * s2) + log_det(L)))
+    trace = xp.trace(inverse)
+    d_Phi = alpha @ mu.T - Phi @ (E * ratio * inverse)
+    d_v = 0.5 / v * (xp.sum(mu**2) / v - E * (F - trace))
+    d_s2 = 0.5 * (xp.sum(alpha**2) - E * (n - F + trace) / s2)
     return value, (d_Phi, -alpha, d_v, d_s2)
 
 
-def _function_space(Phi: Array, y: Array, v: Array, s2: Array) -> tuple:
-    n, E = y.shape
+def _function_space(Phi: AnyArray, y: AnyArray, v: Any, s2: Any) -> tuple:
+    (n, E), xp = y.shape, namespace(Phi, y, v, s2)
     gram = Phi @ Phi.T
-    L = cholesky(add_diagonal(v * gram, s2))
+    L = _factor(add_diagonal(v * gram, s2))
     alpha = cholesky_solve(L, y)
-    value = -0.5 * (jnp.sum(y * alpha) + E * (n * jnp.log(2 * jnp.pi) + log_det(L)))
-    d_K = 0.5 * (alpha @ alpha.T - E * cholesky_solve(L, jnp.eye(n, dtype=Phi.dtype)))
-    return value, (2.0 * v * (d_K @ Phi), -alpha, jnp.sum(d_K * gram), jnp.trace(d_K))
+    value = -0.5 * (xp.sum(y * alpha) + E * (n * np.log(2 * np.pi) + log_det(L)))
+    d_K = 0.5 * (alpha @ alpha.T - E * _inverse(L))
+    return value, (2.0 * v * (d_K @ Phi), -alpha, xp.sum(d_K * gram), xp.trace(d_K))
 
 
-def _backward(gradient: tuple, cotangent: Array) -> tuple:
-    return tuple(cotangent * g for g in gradient)
+def _factor(A: Float[AnyArray, "n n"]) -> AnyArray:
+    """Return the lower Cholesky factor of a symmetric matrix; not a number where it has none."""
+    if namespace(A) is not np:
+        return cholesky(A)
+    (potrf,) = get_lapack_funcs(("potrf",), (A,))
+    factor, failed = potrf(jittered(A), lower=True)
+    return np.full_like(A, np.nan) if failed else factor
 
 
-log_evidence.defvjp(_evidence_and_gradient, _backward)
+def _inverse(L: Float[AnyArray, "n n"]) -> AnyArray:
+    """Return (L L')^-1."""
+    if (xp := namespace(L)) is not np:
+        return cholesky_solve(L, xp.eye(len(L), dtype=L.dtype))
+    (potri,) = get_lapack_funcs(("potri",), (L,))
+    inverse = potri(L, lower=True)[0].T  # in the order of NumPy, its upper triangle
+    mirror_upper(inverse)
+    return inverse
 
 
 @dataclass(frozen=True)
@@ -106,6 +111,7 @@ _NOISE_BOUNDS = (np.log(NOISE_FLOOR), np.log(1e2))
 MAX_RATIO = 1e10
 # The penalty beyond a bound, in nats per row and squared nat. The evidence rises by half a nat per nat at most.
 _STIFFNESS = 10.0
+_TINY = np.finfo(float).tiny
 
 
 def unconstrain(
@@ -116,14 +122,15 @@ def unconstrain(
 ) -> dict[str, Any]:
     """Return hyperparameters as coordinates that may be any numbers: positive ones as their logs."""
     return hyperparameters.unconstrain(basis, trainable) | {
-        "log_prior_var": jnp.log(jnp.asarray(prior_var)),
-        "log_noise_var": jnp.log(jnp.asarray(noise_var)),
+        "log_prior_var": np.log(prior_var),
+        "log_noise_var": np.log(noise_var),
     }
 
 
-def _constrain(basis: Basis, trainable: tuple[str, ...], hyper: dict[str, Any]) -> tuple[Basis, Array, Array]:
+def _constrain(flat: np.ndarray, basis: Basis, trainable: tuple[str, ...]) -> tuple[Basis, float, float]:
+    hyper = hyperparameters.unflatten(flat, unconstrain(basis, trainable))
     moved = hyperparameters.constrain(basis, trainable, hyper)
-    return moved, jnp.exp(hyper["log_prior_var"]), jnp.exp(hyper["log_noise_var"])
+    return moved, float(np.exp(hyper["log_prior_var"])), float(np.exp(hyper["log_noise_var"]))
 
 
 def limits(basis: Basis, trainable: tuple[str, ...]) -> Float[np.ndarray, "p 2"]:
@@ -135,22 +142,33 @@ def limits(basis: Basis, trainable: tuple[str, ...]) -> Float[np.ndarray, "p 2"]
     return np.concatenate([b.reshape(-1, 2) for b in tree.leaves(bounds)])
 
 
-def loss(
-    flat: Float[Array, " p"], basis: Basis, trainable: tuple[str, ...], X: Float[Array, "n d"], y: Float[Array, "n e"]
-) -> Float[Array, ""]:
+def loss_and_gradient(
+    flat: Float[np.ndarray, " p"],
+    basis: Basis,
+    trainable: tuple[str, ...],
+    X: Float[np.ndarray, "n d"],
+    y: Float[np.ndarray, "n e"],
+) -> tuple[float, Float[np.ndarray, " p"]]:
     """Compute the negative log evidence per row and output, in the coordinates of `unconstrain`, flattened.
 
-    Beyond `MAX_RATIO` it rises steeply.
+    Beyond `MAX_RATIO` it rises steeply. No number comes with a gradient of none.
     """
-    _, unravel = ravel_pytree(unconstrain(basis, trainable))
-    moved, v, s2 = _constrain(basis, trainable, unravel(flat))
-    Phi = moved(X)
-    size = jnp.maximum(jnp.mean(jnp.sum(Phi * Phi, axis=1)), jnp.finfo(Phi.dtype).tiny)
-    beyond = jnp.log(v * size / (s2 * MAX_RATIO))
-    return -log_evidence(Phi, y, v, s2) / y.size + _STIFFNESS * jnp.square(jnp.maximum(beyond, 0.0))
-
-
-_loss_and_gradient = compiled(jax.value_and_grad(loss), LIGHT)
+    # What overflows gives no number, from which a search turns back.
+    with np.errstate(all="ignore"):
+        moved, v, s2 = _constrain(flat, basis, trainable)
+        Phi, pullback = moved.features_and_pullback(X)
+        value, (by_Phi, _, by_v, by_s2) = evidence_and_gradient(Phi, y, v, s2)
+        size = float(np.vdot(Phi, Phi)) / len(Phi)
+        beyond = np.log(v / (s2 * MAX_RATIO)) + np.log(max(size, _TINY))
+        steep = 2.0 * _STIFFNESS * max(beyond, 0.0)
+        by_Phi /= -y.size
+        if steep and size > _TINY:
+            by_Phi += 2.0 * steep / (size * len(Phi)) * Phi
+        gradient = hyperparameters.by_coordinates(moved, trainable, pullback(by_Phi)) | {
+            "log_prior_var": steep - by_v * v / y.size,
+            "log_noise_var": -steep - by_s2 * s2 / y.size,
+        }
+        return float(-value / y.size + _STIFFNESS * max(beyond, 0.0) ** 2), hyperparameters.flatten(gradient)
 
 
 def fixed_loss(
@@ -158,7 +176,7 @@ def fixed_loss(
 ) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
     """Return `loss`, with its gradient, as a function of (log s2, log v) alone, for features that stay as they are.
 
-    In the eigenvectors of Phi' Phi all is a sum over the features: each value costs O(F), and nothing is compiled.
+    In the eigenvectors of Phi' Phi all is a sum over the features: each value costs O(F).
     """
     n, E = y.shape
     gram = Phi.T @ Phi
@@ -168,7 +186,7 @@ def fixed_loss(
     values = np.maximum(values, 0.0)[:, None]
     squares = np.square(vectors.T @ (Phi.T @ y))
     total = np.sum(y * y)
-    log_size = np.log(max(np.mean(np.sum(Phi * Phi, axis=1)), np.finfo(float).tiny))
+    log_size = np.log(max(np.mean(np.sum(Phi * Phi, axis=1)), _TINY))
 
     def evaluate(flat: np.ndarray) -> tuple[float, np.ndarray]:
         log_noise, log_prior = flat
@@ -187,30 +205,27 @@ def fixed_loss(
 
 
 def fit_at(
-    flat: Any,
+    flat: Float[np.ndarray, " p"],
     value: float,
     basis: Basis,
     trainable: tuple[str, ...],
-    y: Float[Array, "n e"],
+    y: Float[np.ndarray, "n e"],
     start: float,
     steps: int,
 ) -> Fit:
-    """Build the fit with the hyperparameters at `flat`, where the loss is `value`; wait for its arrays."""
-    _, unravel = ravel_pytree(unconstrain(basis, trainable))
-    # NumPy is used, since JAX would compile a program for each number of rows.
-    mean_square = np.mean(np.square(np.asarray(y)), axis=0)
+    """Build the fit with the hyperparameters at `flat`, where the loss is `value`."""
+    mean_square = np.mean(np.square(y), axis=0)
     # The mean square of a constant target is zero.
     with np.errstate(divide="ignore"):
         null = -0.5 * float(np.sum(np.log(2 * np.pi * mean_square) + 1.0)) / y.shape[1]
-    moved, v, s2 = _constrain(basis, trainable, unravel(jnp.asarray(flat, y.dtype)))
-    ready = jax.block_until_ready(moved.precomputed())
-    return Fit(ready, float(v), float(s2), -value * y.size, -value - null, start, steps)
+    moved, v, s2 = _constrain(flat, basis, trainable)
+    return Fit(moved.precomputed(), v, s2, -value * y.size, -value - null, start, steps)
 
 
 def fit_basis(
     basis: Basis,
-    X: Float[Array, "n d"],
-    y: Float[Array, "n e"],
+    X: Float[AnyArray, "n d"],
+    y: Float[AnyArray, "n e"],
     start: float = 1.0,
     trainable: tuple[str, ...] | None = None,
     noise_var: float = INITIAL_NOISE_VAR,
@@ -224,16 +239,17 @@ def fit_basis(
     noise_var
         Where s2 sets out from; v sets out from 1.
     """
-    trainable = tuple(basis.trainable) if trainable is None else trainable
-    flat, _ = ravel_pytree(unconstrain(basis, trainable, noise_var=noise_var))
-    if trainable:
-        objective: Any = lambda flat: _loss_and_gradient(jnp.asarray(flat), basis, trainable, X, y)  # noqa: E731
+    X, y = np.asarray(X, float), np.asarray(y, float)
+    basis = tree.map(np.asarray, basis)
+    names = tuple(basis.trainable) if trainable is None else trainable
+    if names:
+        objective: Any = lambda flat: loss_and_gradient(flat, basis, names, X, y)  # noqa: E731
     else:
-        objective = fixed_loss(np.asarray(as_numpy(basis)(np.asarray(X)), float), np.asarray(y, float))
+        objective = fixed_loss(np.asarray(basis(X)), y)
     found = hyperparameters.search(
         objective,
-        flat,
-        limits(basis, trainable),
+        hyperparameters.flatten(unconstrain(basis, names, noise_var=noise_var)),
+        limits(basis, names),
         basis.search_steps(len(X)) or MAX_STEPS,
     )
-    return fit_at(found.x, float(found.fun), basis, trainable, y, start, int(found.nit))
+    return fit_at(found.x, float(found.fun), basis, names, y, start, int(found.nit))

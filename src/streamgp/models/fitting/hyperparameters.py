@@ -1,21 +1,18 @@
 """Hyperparameters as coordinates that may be any numbers, and the search for the best ones."""
 
-from collections.abc import Callable
-from operator import attrgetter
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 from scipy.optimize import OptimizeResult, minimize
 
 from streamgp.bases.base import Basis
 from streamgp.likelihoods.base import Likelihood
+from streamgp.numerics import tree
+from streamgp.numerics.arrays import AnyArray, namespace
 
 _Model = TypeVar("_Model", bound=Basis | Likelihood)
-_TO = {"positive": jnp.log, "real": lambda a: a}
-_FROM = {"positive": jnp.exp, "real": lambda a: a}
 # Guards against overflow, never active at a sensible optimum of standardised data (in logs).
 _BOUNDS = {"positive": (np.log(1e-4), np.log(1e6)), "real": (-np.inf, np.inf)}
 PRIOR_BOUNDS = (np.log(1e-8), np.log(1e8))
@@ -24,16 +21,57 @@ _HUGE = 1e10
 _ABNORMAL = 2  # SciPy's status of a line search that failed
 
 
-def unconstrain(model: Basis | Likelihood, names: tuple[str, ...]) -> dict[str, Array]:
+def unconstrain(model: Basis | Likelihood, names: tuple[str, ...]) -> dict[str, AnyArray]:
     """Return the named hyperparameters, positive ones as their logs."""
-    return {name: _TO[model.trainable[name]](getattr(model, name)) for name in names}
+    values = {name: getattr(model, name) for name in names}
+    return {
+        name: namespace(value).log(value) if model.trainable[name] == "positive" else value
+        for name, value in values.items()
+    }
 
 
-def constrain(model: _Model, names: tuple[str, ...], hyper: dict[str, Any]) -> _Model:
+def constrain(model: _Model, names: tuple[str, ...], hyper: Mapping[str, Any]) -> _Model:
     """Return `model` with the named hyperparameters as `unconstrain` has them."""
     for name in names:
-        model = eqx.tree_at(attrgetter(name), model, _FROM[model.trainable[name]](hyper[name]))
+        value = hyper[name]
+        model = with_value(model, name, namespace(value).exp(value) if model.trainable[name] == "positive" else value)
     return model
+
+
+def with_value(model: _Model, name: str, value: Any) -> _Model:
+    """Return `model` with another value of a hyperparameter, its own or one of the basis inside it."""
+    if name not in model.array_fields:
+        name, value = "basis", with_value(model.basis, name, value)  # type: ignore[union-attr]
+    fields = model.array_fields
+    return model.with_arrays([value if field == name else getattr(model, field) for field in fields])  # type: ignore[return-value]
+
+
+def by_coordinates(
+    model: Basis | Likelihood, names: tuple[str, ...], slopes: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Return the gradient by the coordinates of `unconstrain`, from that by the hyperparameters themselves."""
+    return {
+        name: slopes[name] * getattr(model, name) if model.trainable[name] == "positive" else slopes[name]
+        for name in names
+    }
+
+
+def flatten(hyper: Mapping[str, Any]) -> Float[np.ndarray, " p"]:
+    """Return the values of a dictionary, or of one of dictionaries, as one row, by sorted keys."""
+    return np.concatenate([np.zeros(0), *(np.ravel(value) for value in tree.leaves(hyper))])
+
+
+def unflatten(flat: Float[np.ndarray, " p"], like: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the dictionary that `flatten` makes `flat` of, of the form of `like`."""
+    found, at = {}, 0
+    for name in sorted(like):
+        size = sum(np.size(value) for value in tree.leaves(like[name]))
+        part = flat[at : at + size]
+        found[name] = (
+            unflatten(part, like[name]) if isinstance(like[name], dict) else part.reshape(np.shape(like[name]))
+        )
+        at += size
+    return found
 
 
 def limits(model: Basis | Likelihood, names: tuple[str, ...]) -> dict[str, Float[np.ndarray, "*shape 2"]]:
@@ -42,7 +80,7 @@ def limits(model: Basis | Likelihood, names: tuple[str, ...]) -> dict[str, Float
 
 
 def search(
-    objective: Callable[[np.ndarray], tuple[Array, Array]], start: Any, bounds: Any, max_steps: int
+    objective: Callable[[np.ndarray], tuple[Any, Any]], start: Any, bounds: Any, max_steps: int
 ) -> OptimizeResult:
     """Search the least value of a function that comes with its gradient, by L-BFGS-B.
 

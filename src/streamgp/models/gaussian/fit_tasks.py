@@ -2,17 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from streamgp.bases import BASES, Basis, Learner
 from streamgp.models.fitting.gaussian_evidence import INITIAL_NOISE_VAR
+from streamgp.models.fitting.hyperparameters import with_value
 from streamgp.models.spec import Spec
 from streamgp.numerics import keys
 from streamgp.numerics.keys import Key
@@ -72,7 +69,7 @@ def make_fit_tasks(
             basis = cls.from_data(X, num_features=features, start=start, key=key, y=y)
             trainable = tuple(basis.trainable)
             if fixed:
-                basis = with_lengthscale(basis, jnp.full(X.shape[1], start))
+                basis = with_value(basis, "lengthscale", np.full(X.shape[1], float(start)))
                 trainable = tuple(field for field in trainable if field != "lengthscale")
             label = name if len(starts) == 1 else f"{name} {start:.3g}"
             tasks.append(FitTask(name, label, basis, start, trainable, key))
@@ -88,23 +85,17 @@ def _learner_tasks(name: str, position: int, X: np.ndarray, y: np.ndarray, seed:
     return tasks
 
 
-def with_lengthscale(basis: Basis, lengthscale: Any) -> Basis:
-    """Return the basis with other lengthscales."""
-    return eqx.tree_at(lambda b: b.lengthscale, basis, lengthscale)  # type: ignore[attr-defined]
-
-
 def map_in_threads(
     work: Callable[[Any], _Result],
     items: Sequence[Any],
-    x64: bool,
     report: Callable[[int], None] = lambda done: None,
 ) -> list[_Result]:
-    """Do `work` on each item, two at a time, in float64 if `x64`; call `report` with how many are done."""
+    """Do `work` on each item, two at a time; call `report` with how many are done."""
 
     def run(item: Any) -> _Result:
-        # The setting belongs to a thread. Results that JAX has only promised would be worked out after the context.
-        with float64() if x64 else nullcontext():
-            return jax.block_until_ready(work(item))
+        # The setting of JAX, which a user's own basis may call, belongs to a thread.
+        with float64():
+            return work(item)
 
     results: list[_Result] = []
     with one_blas_thread(), ThreadPoolExecutor(max_workers=2) as pool:

@@ -15,9 +15,9 @@ from jaxtyping import Float, Int
 from streamgp.core import recalibration
 from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.engine.blocks import member
-from streamgp.filters.engine.cpu import as_numpy
 from streamgp.models.gaussian.model import Ensemble
 from streamgp.models.gaussian.state import EnsembleState
+from streamgp.numerics import tree
 
 
 @dataclass
@@ -56,7 +56,7 @@ class Paths:
         self._time_unit = float(model.time_unit)
         self._levels = None if state.levels is None else np.asarray(state.levels)
         kinds = len(model.noise.discounts)
-        filters = as_numpy(state.filters)
+        filters = tree.map(np.asarray, state.filters)
         slots = [
             (g, b, r)
             for g, group in enumerate(model.groups)
@@ -68,7 +68,7 @@ class Paths:
         finite = np.array([np.isfinite(mean).all() and np.isfinite(cov).all() for mean, cov in beliefs])
         weights = np.where(finite.repeat(kinds), weights, 0.0)
         chosen = np.sort(rng.choice(len(weights), size=n, p=weights / weights.sum()))
-        noise = None if state.noise is None else as_numpy(state.noise)
+        noise = None if state.noise is None else tree.map(np.asarray, state.noise)
         self._parts: list[_Part] = []
         for number in np.unique(chosen // kinds).tolist():
             paths = np.flatnonzero(chosen // kinds == number)
@@ -83,8 +83,8 @@ class Paths:
             self._parts.append(
                 _Part(
                     paths,
-                    as_numpy(member(group.basis, b)),
-                    as_numpy(member(member(group.dynamics, b), r)),
+                    tree.map(np.asarray, member(group.basis, b)),
+                    tree.map(np.asarray, member(member(group.dynamics, b), r)),
                     float(group.noise.prior_var[b, r]),
                     float(group.noise.noise_var[b, r]),
                     np.array(model.noise.correlations)[kind],

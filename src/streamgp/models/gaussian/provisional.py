@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import jax.numpy as jnp
 import numpy as np
 
 from streamgp.bases import BASES, Basis, Fourier, Linear
@@ -64,7 +63,7 @@ def provisional_experts(num_inputs: int, seed: int) -> list[Expert]:
         waves.append(Fourier.from_data(box, num_features=PROVISIONAL_FEATURES, start=start, key=key))
     pairs = [(plane, name) for name in PROVISIONAL_DYNAMICS] + [(basis, "static") for basis in waves]
     return [
-        Expert(basis, jnp.asarray(1.0), jnp.asarray(noise_var), parse(name), f"provisional {_name(basis)}: {name}")
+        Expert(basis, np.asarray(1.0), np.asarray(noise_var), parse(name), f"provisional {_name(basis)}: {name}")
         for basis, name in pairs
         for noise_var in PROVISIONAL_NOISE_VARS
     ]

@@ -8,15 +8,12 @@ import warnings
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from streamgp.bases import ActiveDims, Basis, Boosted, Learner, TrainedFourier
 from streamgp.bases.learners import LearnerError
 from streamgp.filters.engine.blocks import member, stack
-from streamgp.filters.engine.cpu import as_numpy
 from streamgp.filters.kalman import ExpertVariances
 from streamgp.models.base import FittedModel, WarmupRows
 from streamgp.models.expert import Expert
@@ -130,7 +127,7 @@ def _refitted(basis: Any, rows: WarmupRows, key: Any) -> Fit:
     X, y = rows.X[:, : inner.num_inputs], rows.y
     new = inner.anew(X, y, key) if isinstance(inner, Boosted | Learner) else inner
     some = _thinned(_honest(new, rows), MAX_SEARCHED_ROWS)
-    fit = fit_basis(new, jnp.asarray(X[some]), jnp.asarray(y[some]))
+    fit = fit_basis(new, X[some], y[some])
     return replace(fit, basis=ActiveDims(fit.basis, basis.num_inputs)) if basis is not inner else fit
 
 
@@ -150,12 +147,16 @@ def _replaced(spec: Spec, model: Ensemble, slot: Slot, fit: Fit, rows: WarmupRow
     some = rows.X[_thinned(np.arange(len(rows.X)), BATCH_SIZES[0])]
     each = [dynamics for _, _, dynamics in dynamics_of(spec, "", fit.basis, fit.prior_var, some)]
     R = len(each)
-    variances = ExpertVariances(jnp.full(R, fit.prior_var), jnp.full(R, fit.noise_var))
-    put = lambda whole, new: jnp.asarray(whole).at[slot.number].set(new)  # noqa: E731
-    basis = tree.map(put, group.basis, fit.basis)
+    variances = ExpertVariances(np.full(R, fit.prior_var), np.full(R, fit.noise_var))
+
+    def put(whole: Any, new: Any) -> np.ndarray:
+        changed = np.array(whole)
+        changed[slot.number] = new
+        return changed
+
     new = replace(
         group,
-        basis=basis,
+        basis=tree.map(put, group.basis, fit.basis),
         noise=tree.map(put, group.noise, variances),
         dynamics=tree.map(put, group.dynamics, stack(each)),
     )
@@ -167,11 +168,12 @@ def _conditioned(
 ) -> EnsembleState:
     """Return the state in which the filters of a slot have learnt some of the rows, and nothing else."""
     group = model.groups[slot.group]
-    parts = as_numpy((group.basis, group.noise, group.dynamics))  # nothing is compiled
+    parts = tree.map(np.asarray, (group.basis, group.noise, group.dynamics))
     basis, noise, dynamics = (member(part, slot.number) for part in parts)
-    members = range(group.noise.prior_var.shape[1])
-    prior_vars, noise_vars = ([jax.device_put(a[r]) for r in members] for a in (noise.prior_var, noise.noise_var))
-    experts = [Expert(basis, prior_vars[r], noise_vars[r], member(dynamics, r)) for r in members]
+    experts = [
+        Expert(basis, np.asarray(noise.prior_var[r]), np.asarray(noise.noise_var[r]), member(dynamics, r))
+        for r in range(len(noise.prior_var))
+    ]
     alone = ensemble(
         experts,
         BMA(),
@@ -186,8 +188,8 @@ def _conditioned(
         which = learnt[part]
         n = len(which)
         X, y = (np.pad(a[which], ((0, size - n), (0, 0))) for a in (rows.X, rows.y))
-        stamps = None if times is None else jnp.asarray(np.pad(times[which], (0, size - n), mode="edge"))
-        own, _ = alone.update(own, jnp.asarray(X), jnp.asarray(y), jnp.asarray(np.arange(size) < n), stamps)
+        stamps = None if times is None else np.pad(times[which], (0, size - n), mode="edge")
+        own, _ = alone.update(own, X, y, np.arange(size) < n, stamps)
 
     def put(whole: Any, new: Float[Any, "..."]) -> np.ndarray:
         changed = np.array(whole)

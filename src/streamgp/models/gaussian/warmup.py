@@ -4,20 +4,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
 from streamgp.bases import BASES, ActiveDims, Basis, Concatenation
 from streamgp.bases.concatenation import PARTS
 from streamgp.filters.dynamics import Dynamics, parse
-from streamgp.filters.engine.cpu import as_numpy
 from streamgp.filters.noise import parse as parse_noise
 from streamgp.models.base import FittedExpert
 from streamgp.models.expert import Expert
 from streamgp.models.fitting.gaussian_evidence import INITIAL_NOISE_VAR, INITIAL_PRIOR_VAR, Fit, fit_basis
 from streamgp.models.fitting.hyperparameter_samples import laplace_samples
-from streamgp.models.gaussian.fit_tasks import FitTask, make_fit_tasks, map_in_threads, with_lengthscale
+from streamgp.models.fitting.hyperparameters import with_value
+from streamgp.models.gaussian.fit_tasks import FitTask, make_fit_tasks, map_in_threads
 from streamgp.models.gaussian.model import Ensemble, ensemble
 from streamgp.models.spec import Spec
 from streamgp.numerics import keys
@@ -69,7 +67,7 @@ def fit_ensemble(
     groups: list[int] = []
     for number, (label, fit) in enumerate(fits):
         for name, title, dynamics in dynamics_of(spec, label, fit.basis, fit.prior_var, X):
-            experts.append(Expert(fit.basis, jnp.asarray(fit.prior_var), jnp.asarray(fit.noise_var), dynamics, title))
+            experts.append(Expert(fit.basis, np.asarray(fit.prior_var), np.asarray(fit.noise_var), dynamics, title))
             for noise in kinds.names:
                 full = f"{title} {noise}" if len(kinds.names) > 1 else title
                 table.append(FittedExpert(full, label, name, noise, fit.basis.num_features, fit.gain))
@@ -118,7 +116,7 @@ def dynamics_of(
     spec: Spec, label: str, basis: Basis, prior_var: float, X: np.ndarray
 ) -> Iterator[tuple[str, str, Dynamics]]:
     """Yield the copies of a fit: the name of its dynamics, its own name, and its dynamics relative to v."""
-    phi = np.asarray(as_numpy(basis)(np.asarray(X)))  # in NumPy nothing is compiled
+    phi = basis(X)
     amplitude = prior_var * float(np.mean(np.sum(phi * phi, axis=1)))
     for name in spec.dynamics:
         dynamics = parse(name)
@@ -172,14 +170,13 @@ def _fit_inputs(
     A concatenation is made of the best fits of its parts, whether or not the parts serve as experts themselves. The
     second list takes the place of the first one where that is empty.
     """
-    rows, targets = jnp.asarray(X), jnp.asarray(y)
     alone = [name for name in (*spec.bases, *spec.learners) if name != CONCATENATION]
     parts = tuple(PARTS) if CONCATENATION in spec.bases else ()
     most = {part: PARTS[part] for part in parts} | dict.fromkeys(alone)
     tasks = make_fit_tasks(spec, {name: most[name] for name in (*alone, *parts)}, X, y, seed)
     todo = len(tasks) + bool(parts) + (spec.n_samples > 1)
     report(0, todo)
-    fits = _fit(tasks, rows, targets, lambda done: report(done, todo))
+    fits = _fit(tasks, X, y, lambda done: report(done, todo))
     best: dict[str, Fit] = {}
     for task, fit in zip(tasks, fits, strict=True):
         if task.name not in best or fit.gain > best[task.name].gain:
@@ -195,11 +192,11 @@ def _fit_inputs(
 
     # A start on a plateau begins again with the lengthscales of the best of its basis and features of its own.
     again = {
-        i: replace(task, basis=with_lengthscale(task.basis, getattr(best[task.name].basis, "lengthscale")))  # noqa: B009
+        i: replace(task, basis=with_value(task.basis, "lengthscale", getattr(best[task.name].basis, "lengthscale")))  # noqa: B009
         for i, task in enumerate(tasks)
         if is_flat(i) and best[task.name].gain >= FLAT_GAIN and "lengthscale" in task.trainable
     }
-    for i, fit in zip(again, _fit(list(again.values()), rows, targets), strict=True):
+    for i, fit in zip(again, _fit(list(again.values()), X, y), strict=True):
         fits[i] = fit
         tasks[i] = again[i]
     kept: list[tuple[FitTask, Fit]] = []
@@ -211,17 +208,17 @@ def _fit_inputs(
         basis = _concatenation(best, X, seed)
         key = keys.fold_in(keys.key(seed), _CONCATENATION_KEY)
         task = FitTask(CONCATENATION, CONCATENATION, basis, 1.0, tuple(basis.trainable), key)
-        (fit,) = _fit([task], rows, targets)
+        (fit,) = _fit([task], X, y)
         unchanged = _unchanged_parts(best, basis)
         min_gain = max(best[part].gain for part in unchanged) - FLAT_GAIN
         if fit.gain < min_gain:  # the search failed, for a part alone does better
-            (fit,) = _fit([replace(task, **_part_alone(best, basis, unchanged))], rows, targets)
+            (fit,) = _fit([replace(task, **_part_alone(best, basis, unchanged))], X, y)
         report(len(tasks) + 1, todo)
         if spec.rule == "Q" or fit.gain >= max(FLAT_GAIN, min_gain):
             kept.append((task, fit))
     named = [(task.label, fit) for task, fit in kept]
     if spec.n_samples > 1:
-        named = _with_samples(kept, spec.n_samples, rows, targets)
+        named = _with_samples(kept, spec.n_samples, X, y)
         report(todo, todo)
     # With nothing learnable in the warm-up the first fit says so by its noise. Where noise adapts, so that experts
     # find the scale by themselves, those as they were before their fit are there for what the stream may still show.
@@ -234,7 +231,9 @@ def _fit_inputs(
     return (named and [*named, *unfitted]), [first, *unfitted]
 
 
-def _with_samples(kept: Sequence[tuple[FitTask, Fit]], count: int, X: Array, y: Array) -> list[tuple[str, Fit]]:
+def _with_samples(
+    kept: Sequence[tuple[FitTask, Fit]], count: int, X: np.ndarray, y: np.ndarray
+) -> list[tuple[str, Fit]]:
     """Return `count` experts for each optimum: itself, and samples of the evidence around it."""
 
     def sample(one: tuple[FitTask, Fit]) -> list[Fit]:
@@ -243,7 +242,7 @@ def _with_samples(kept: Sequence[tuple[FitTask, Fit]], count: int, X: Array, y: 
         return laplace_samples(fit, task.basis, task.trainable, X, y, count - 1, key)
 
     named: list[tuple[str, Fit]] = []
-    for (task, fit), samples in zip(kept, map_in_threads(sample, kept, X.dtype == np.float64), strict=True):
+    for (task, fit), samples in zip(kept, map_in_threads(sample, kept), strict=True):
         named.append((task.label, fit))
         named.extend((f"{task.label} sample {number}", each) for number, each in enumerate(samples, start=2))
     return named
@@ -262,7 +261,7 @@ def _concatenation(best: dict[str, Fit], X: np.ndarray, seed: int) -> Concatenat
         if features is not None and basis.num_features > features:
             key = keys.fold_in(keys.fold_in(keys.key(seed), _CONCATENATION_KEY), position)
             smaller = BASES[part].from_data(X, num_features=features, start=1.0, key=key)
-            basis = with_lengthscale(smaller, basis.lengthscale).precomputed()
+            basis = with_value(smaller, "lengthscale", basis.lengthscale).precomputed()
         bases.append(basis)
     return Concatenation.of(bases, [best[part].prior_var for part in PARTS])
 
@@ -279,14 +278,14 @@ def _part_alone(best: dict[str, Fit], basis: Concatenation, names: Sequence[str]
     """Return a start with nearly the evidence of the best of these parts, so that no search from it ends below."""
     alone = max(names, key=lambda part: best[part].gain)
     scales = [float(np.sqrt(best[part].prior_var)) if part == alone else ASIDE for part in PARTS]
-    return {"basis": replace(basis, scales=jnp.asarray(scales)), "noise_var": best[alone].noise_var}
+    return {"basis": replace(basis, scales=np.asarray(scales)), "noise_var": best[alone].noise_var}
 
 
 def _fit(
-    tasks: Sequence[FitTask], X: Array, y: Array, report: Callable[[int], None] = lambda done: None
+    tasks: Sequence[FitTask], X: np.ndarray, y: np.ndarray, report: Callable[[int], None] = lambda done: None
 ) -> list[Fit]:
     def run(task: FitTask) -> Fit:
         rows = task.basis.honest_rows(len(X))
         return fit_basis(task.basis, X[rows], y[rows], task.start, task.trainable, task.noise_var)
 
-    return map_in_threads(run, tasks, X.dtype == np.float64, report)
+    return map_in_threads(run, tasks, report)

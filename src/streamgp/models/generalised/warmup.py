@@ -127,7 +127,7 @@ def _fit_all(
         return fit_likelihood(basis, likelihood, rows, targets, task.start, task.trainable, offset=shift)
 
     report(0, len(tasks))
-    fits = map_in_threads(fit, tasks, X.dtype == np.float64, lambda done: report(done, len(tasks)))
+    fits = map_in_threads(fit, tasks, lambda done: report(done, len(tasks)))
     best = max(fit.gain for fit in fits)
     kept = []
     for name in spec.bases:
