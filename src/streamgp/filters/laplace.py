@@ -95,9 +95,9 @@ def predict_rows(
     experts: Experts, tau: Float[AnyArray, " n"], offset: Float[AnyArray, " n"], num_latents: int
 ) -> Latent:
     """Predict the latent values of each row, each `tau` after the last row learnt; `offset` is added to them."""
-    Phi = experts.Phi
-    moves = tree.map(lambda a: np.asarray(a)[..., None], experts.dynamics)
-    a, b = moves.transition(tau), moves.process_variance(tau) * experts.prior_var[..., None]
+    Phi, lead = experts.Phi, experts.prior_var.shape
+    moves, each = _along(experts.dynamics, 1), np.broadcast_to(tau, (*lead, len(tau)))
+    a, b = moves.transition(each), moves.process_variance(each) * experts.prior_var[..., None]
     cross = _cross(experts, num_latents)
     explained = np.einsum("...ncdf,...nf->...ncd", cross.reshape(*cross.shape[:-1], num_latents, -1), Phi)
     gained = (b * np.einsum("...nf,...nf->...n", Phi, Phi))[..., None, None] * np.eye(num_latents)
@@ -153,17 +153,11 @@ def _ahead(experts: Experts, block: Block, C: int) -> _Ahead:
     Phi, tau = experts.Phi, block.tau
     n, F = Phi.shape[-2:]
     lead = experts.prior_var.shape
-    moves = tree.map(lambda a: np.asarray(a)[..., None], experts.dynamics)
-    a = moves.transition(tau)
-    cross = _cross(experts, C)  # (..., n, C, C F)
+    a = _along(experts.dynamics, 1).transition(np.broadcast_to(tau, (*lead, n)))
+    cross = _cross(experts, C)
     transposed = np.swapaxes(Phi, -1, -2)[..., None, :, :]
-    within = np.moveaxis(cross, -3, -2).reshape(*lead, C, n * C, F) if C == 1 else None
-    if within is not None:
-        K = (within[..., 0, :, :] @ transposed[..., 0, :, :]).reshape(*lead, n, 1, n, 1)
-    else:
-        each = cross.reshape(*lead, n * C, C, F)
-        K = (np.moveaxis(each, -2, -3) @ transposed).reshape(*lead, C, n, C, n)
-        K = np.moveaxis(K, -4, -1)
+    K = np.moveaxis(cross.reshape(*lead, n * C, C, F), -2, -3) @ transposed
+    K = np.moveaxis(K.reshape(*lead, C, n, C, n), -4, -1)
     weights = cross.reshape(*lead, n * C, C * F)
     if np.all(a == 1.0):
         decays = np.ones(lead)
@@ -174,9 +168,9 @@ def _ahead(experts: Experts, block: Block, C: int) -> _Ahead:
     loc = a[..., None] * _at_rows(experts, C) + block.offset[:, None]
     gained = np.zeros(lead)
     if np.any(np.asarray(experts.dynamics.diffusion) > 0.0):
-        b = _process_covariance(experts.dynamics, tau) * experts.prior_var[..., None, None]
+        b = _process_covariance(experts.dynamics, lead, tau) * experts.prior_var[..., None, None]
         gram = Phi @ np.swapaxes(Phi, -1, -2)
-        K, weights = K.copy(), weights.reshape(*lead, n, C, C, F).copy()
+        weights = weights.reshape(*lead, n, C, C, F)
         fresh = b[..., -1, :, None] * Phi
         for c in range(C):
             K[..., c, :, c] += b * gram
@@ -185,10 +179,15 @@ def _ahead(experts: Experts, block: Block, C: int) -> _Ahead:
     return _Ahead(loc, K.reshape(*lead, n * C, n * C), weights, decays, gained)
 
 
-def _process_covariance(dynamics: Dynamics, tau: Any) -> Any:
+def _along(dynamics: Dynamics, axes: int) -> Dynamics:
+    """Return the dynamics of a stack with so many axes of length one after its own."""
+    return tree.map(lambda a: np.asarray(a)[(..., *(None,) * axes)], dynamics)
+
+
+def _process_covariance(dynamics: Dynamics, lead: tuple[int, ...], tau: Any) -> Any:
     """Return what the dynamics' noise adds to the covariance of the weights at any two times, in prior variances."""
-    moves = tree.map(lambda a: np.asarray(a)[..., None, None], dynamics)
-    earlier = moves.process_variance(np.minimum(tau[:, None], tau))
+    moves, n = _along(dynamics, 2), len(tau)
+    earlier = moves.process_variance(np.broadcast_to(np.minimum(tau[:, None], tau), (*lead, n, n)))
     if np.all(moves.decay == 1.0):
         return earlier
     return earlier * moves.decay ** np.abs(tau[:, None] - tau)
@@ -213,7 +212,7 @@ def _at_rows(experts: Experts, C: int) -> Float[np.ndarray, "*batch n {C}"]:
 def _joined(parts: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> Any:
     """Return arrays of several stacks as one of all experts."""
     flat = [part.reshape(-1, *part.shape[len(shape) :]) for part, shape in zip(parts, shapes, strict=True)]
-    return flat[0].copy() if len(flat) == 1 else np.concatenate(flat)
+    return flat[0] if len(flat) == 1 else np.concatenate(flat)
 
 
 def _split(arrays: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> list[list[Any]]:

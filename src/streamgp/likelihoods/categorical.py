@@ -55,8 +55,7 @@ class Categorical(Likelihood):
         """Return the log of the softmax, at the class `y`."""
         if self.num_classes == 2:
             return log_expit((2.0 * y - 1.0) * self._log_odds(f))
-        logits = self._logits(f)
-        return picked(logits - logsumexp(logits, keepdims=True), y)
+        return picked(self._softmax(f)[0], y)
 
     def expand(self, f: Float[AnyArray, "... c"], y: Float[AnyArray, "..."]) -> Expansion:
         """Return the log probability, its gradient and minus its matrix of second derivatives."""
@@ -123,8 +122,11 @@ class Categorical(Likelihood):
         return f @ contrasts(self.num_classes) + self.intercept
 
     def _softmax(self, f: Float[AnyArray, "... c"]) -> tuple[Any, Any]:
-        """Return the log probability of every class at the latent values, and the probability."""
+        """Return the log probability of every class at the latent values, and its probability."""
         logits = self._logits(f)
         logits -= logits.max(-1, keepdims=True)
-        log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-        return log_p, np.exp(log_p)
+        each = np.exp(logits)
+        # The sum is one and the others, which are summed apart: so the log of a probability near one keeps its digits.
+        is_top = logits == 0.0
+        others = np.where(is_top, 0.0, each).sum(-1, keepdims=True) + (is_top.sum(-1, keepdims=True) - 1.0)
+        return logits - np.log1p(others), each / (1.0 + others)

@@ -14,6 +14,7 @@ from streamgp.numerics.checkpoint.encoding import register
 
 _TINY = np.finfo(float).tiny
 _ROOT = np.sqrt(2.0)
+_LOG_HALF = -np.log(2.0)
 
 
 @register
@@ -118,7 +119,8 @@ class Ordinal(Likelihood):
         upper = z[..., :-1] > 0.0
         larger = np.where(upper, above[..., :-1], below[..., 1:])
         smaller = np.where(upper, above[..., 1:], below[..., :-1])
-        inner = larger + np.log(-np.expm1(np.minimum(smaller - larger, -_TINY)))
+        less = np.minimum(smaller - larger, -_TINY)
+        inner = larger + np.where(less > _LOG_HALF, np.log(-np.expm1(less)), np.log1p(-np.exp(less)))
         return np.concatenate([below[..., :1], inner, above[..., -1:]], axis=-1)
 
     def _ends(self, f: Any, y: Any) -> "_Ends":

@@ -109,7 +109,8 @@ class LatentPredictive(Module):
         loc, cov, likelihood = tree.map(
             lambda a: np.asarray(a)[np.arange(n), component], (self.loc, self.cov, self.likelihood)
         )
-        f = loc + np.sqrt(cov[..., 0]) * draws.normal(size=loc.shape)
+        # Targets that can be drawn have one latent value.
+        f = loc[..., :1] + np.sqrt(cov[..., 0, :1]) * draws.normal(size=(*component.shape, 1))
         return likelihood.sample(draws, f).reshape(*shape, n, 1)
 
     def _moments(self) -> tuple[Any, Any]:
