@@ -1,5 +1,6 @@
 """The block filter of Laplace steps against the row-by-row textbook, golden numbers, and what may break it."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from jaxtyping import Float
+from jaxtyping import Float, config
 
 from oracles.laplace_loop import POISSON, Run, Site, laplace_loop, softmax
 from streamgp.filters.dynamics import parse
@@ -272,6 +273,15 @@ def hard_stream(kind: str, n: int, C: int) -> tuple[np.ndarray, np.ndarray]:
     return Phi, y.astype(float)
 
 
+@pytest.fixture
+def unchecked() -> Iterator[None]:
+    """No types are checked: checks of every call would take twenty times as long as thousands of steps."""
+    config.update("jaxtyping_disable", True)
+    yield
+    config.update("jaxtyping_disable", False)
+
+
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("dynamics", ["static", "revert 0.999"])
 @pytest.mark.parametrize("C", [1, 2])
 @pytest.mark.parametrize("kind", ["separable", "the same row over and over", "one class only", "noise"])

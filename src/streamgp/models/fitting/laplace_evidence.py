@@ -263,7 +263,7 @@ def _likelihood_limits(likelihood: Likelihood) -> dict[str, np.ndarray]:
     }
 
 
-def _log_prior(hyper: dict[str, Any], likelihood: Likelihood) -> tuple[float, dict[str, np.ndarray]]:
+def _log_prior(hyper: dict[str, Any], likelihood: Likelihood) -> tuple[float, dict[str, Any]]:
     """Return the log prior of a likelihood's hyperparameters around where they start, up to a constant; its slope."""
     start = unconstrain(likelihood, tuple(likelihood.trainable))
     away = {name: (hyper[name] - start[name]) / PRIOR_STD for name in start}
