@@ -39,7 +39,7 @@ from benchmarks.speed.filters import per_row
 from streamgp import StreamingGPRegressor, evaluate
 from streamgp.filters.engine.blocks import member
 from streamgp.table.files import write_aside
-from streamgp.weights.base import scan_rule
+from streamgp.weights import scan_rule
 
 RESULTS = RESULTS_DIR / "error_and_speed.json"
 NAMES = ("elevators_ucids", "kin40k")

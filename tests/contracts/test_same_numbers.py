@@ -1,21 +1,14 @@
-"""What is the same in every process: BLAS' threads, whatever other threads do, and results that are there in time."""
+"""What is the same in every process: BLAS' threads, whatever other threads do, and results."""
 
 import threading
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from oracles.latent_targets import Gaussian
 from streamgp import StreamingGPRegressor
-from streamgp.bases import Nystrom
 from streamgp.bases.centres import k_means
 from streamgp.filters.engine import rowfilter
-from streamgp.models.fitting.gaussian_evidence import fit_basis
-from streamgp.models.fitting.laplace_evidence import fit_likelihood
-from streamgp.models.gaussian.fit_tasks import map_in_threads
 from streamgp.models.registry import make_spec
 from streamgp.numerics import keys
 from streamgp.numerics.threads import one_blas_thread
@@ -87,38 +80,6 @@ def test_an_error_inside_gives_blas_its_threads_back():
     with pytest.raises(KeyError), one_blas_thread(), one_blas_thread():
         raise KeyError
     assert blas_threads() == before
-
-
-def test_results_leave_threads_only_when_they_are_computed():
-    slow = jax.jit(lambda a: jax.lax.fori_loop(0, 30, lambda _, b: jnp.tanh(b @ a), a))
-    a = jnp.ones((300, 300))
-    for result in map_in_threads(slow, [a, a, a], True):
-        assert result.is_ready()  # type: ignore[attr-defined]
-
-
-@pytest.fixture
-def slow_factors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The factor that a fit works out at its end takes long enough to be missed."""
-    factor = Nystrom.precomputed
-    slow = jax.jit(lambda a: jax.lax.fori_loop(0, 30, lambda _, b: jnp.tanh(b @ b), jnp.full((300, 300), a)).sum())
-
-    def precomputed(self: Nystrom) -> Nystrom:
-        ready = factor(self)
-        return Nystrom(ready.centres, ready.lengthscale, ready.whitening + 0.0 * slow(ready.lengthscale[0]))
-
-    monkeypatch.setattr(Nystrom, "precomputed", precomputed)
-
-
-@pytest.mark.usefixtures("slow_factors")
-def test_a_fit_is_there_when_it_is_returned():
-    rng = np.random.default_rng(0)
-    X, y = jnp.asarray(rng.normal(size=(20, 1))), jnp.asarray(rng.normal(size=(20, 1)))
-    basis = Nystrom(X[:5], jnp.ones(1))
-    fit = fit_basis(basis, X, y)
-    assert isinstance(fit.basis, Nystrom) and isinstance(fit.basis.whitening, jax.Array)
-    assert fit.basis.whitening.is_ready()  # type: ignore[attr-defined]
-    labels = fit_likelihood(basis, Gaussian(jnp.asarray(0.25)), X, y[:, 0])
-    assert labels.basis.whitening.is_ready()  # type: ignore[attr-defined]
 
 
 def test_centres_do_not_depend_on_the_number_of_threads():

@@ -74,11 +74,16 @@ def test_the_types_are_in_the_package():
 @pytest.fixture
 def hook(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What hatch_build.py defines; of the build's own package, which need not be installed, a stand-in."""
-    stand_in = ModuleType("hatchling.metadata.plugin.interface")
-    stand_in.MetadataHookInterface = object  # type: ignore[attr-defined]
-    for name in ("hatchling", "hatchling.metadata", "hatchling.metadata.plugin"):
-        monkeypatch.setitem(sys.modules, name, ModuleType(name))
-    monkeypatch.setitem(sys.modules, stand_in.__name__, stand_in)
+    for module, name in (
+        ("hatchling.metadata.plugin.interface", "MetadataHookInterface"),
+        ("hatchling.builders.hooks.plugin.interface", "BuildHookInterface"),
+    ):
+        parts = module.split(".")
+        for i in range(1, len(parts)):
+            monkeypatch.setitem(sys.modules, ".".join(parts[:i]), ModuleType(".".join(parts[:i])))
+        stand_in = ModuleType(module)
+        setattr(stand_in, name, object)
+        monkeypatch.setitem(sys.modules, module, stand_in)
     return runpy.run_path(str(ROOT / "hatch_build.py"))
 
 
@@ -99,6 +104,20 @@ def test_the_package_has_whole_links(hook: dict[str, Any]):
     assert set(metadata) - {"version", "readme"} == {"urls"}
     assert all(url.startswith(address) for url in metadata["urls"].values())
     assert {"readme", "urls"} <= set(PROJECT["project"]["dynamic"])
+
+
+def test_a_compiler_is_asked_for_where_there_is_none(hook: dict[str, Any], monkeypatch: pytest.MonkeyPatch):
+    for name in ("CC", "STREAMGP_TARGET", "STREAMGP_KERNEL"):
+        monkeypatch.delenv(name, raising=False)
+    kernel = hook["Kernel"]()
+    monkeypatch.setenv("PATH", "")
+    assert kernel.dependencies() == ["ziglang"]
+    monkeypatch.setenv("CC", "some-compiler -m64")
+    assert kernel.dependencies() == []
+    monkeypatch.setenv("STREAMGP_TARGET", "aarch64-macos=macosx_11_0_arm64")
+    assert kernel.dependencies() == ["ziglang"]
+    monkeypatch.setenv("STREAMGP_KERNEL", "off")
+    assert kernel.dependencies() == []
 
 
 def test_links_to_elsewhere_and_to_headings_stay(hook: dict[str, Any]):

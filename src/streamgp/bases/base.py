@@ -10,7 +10,7 @@ from streamgp.core import AnyArray, namespace
 from streamgp.numerics.keys import Key
 from streamgp.numerics.module import Module
 
-Pullback: TypeAlias = Callable[[np.ndarray], dict[str, np.ndarray]]
+Pullback: TypeAlias = Callable[[np.ndarray], dict[str, Any]]
 """Takes the gradient of a number by the features (n, F) to that by each `trainable` field, in natural units."""
 
 
@@ -50,7 +50,7 @@ class Basis(Module):
         """
         raise NotImplementedError
 
-    def features_and_pullback(self, X: Float[np.ndarray, "n d"]) -> tuple[Float[np.ndarray, "n f"], Pullback]:
+    def features_and_pullback(self, X: Float[AnyArray, "n d"]) -> tuple[Float[AnyArray, "n f"], Pullback]:
         """Return the design matrix of one basis, and the product of a vector with its Jacobian, in NumPy.
 
         A basis with `trainable` fields gives both in closed form.
@@ -59,9 +59,7 @@ class Basis(Module):
             raise NotImplementedError(f"{type(self).__name__}.features_and_pullback")
         return self(X), lambda cotangent: {}
 
-    def pullback(
-        self, X: Float[np.ndarray, "n d"], cotangent: Float[np.ndarray, "n f"]
-    ) -> dict[str, Float[np.ndarray, "..."]]:
+    def pullback(self, X: Float[np.ndarray, "n d"], cotangent: Float[np.ndarray, "n f"]) -> dict[str, np.ndarray]:
         """Return the gradient of a number by each `trainable` field, in natural units, from that by the features."""
         return self.features_and_pullback(X)[1](cotangent)
 

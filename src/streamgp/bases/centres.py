@@ -35,11 +35,11 @@ def bumps(
 
 
 def slopes_of_bumps(
-    X: Float[np.ndarray, "n d"],
-    centres: Float[np.ndarray, "f d"],
-    lengthscale: Float[np.ndarray, " d"],
-    weight: Float[np.ndarray, "n f"],
-) -> tuple[Float[np.ndarray, "f d"], Float[np.ndarray, " d"]]:
+    X: Float[AnyArray, "n d"],
+    centres: Float[AnyArray, "f d"],
+    lengthscale: Float[AnyArray, " d"],
+    weight: Float[AnyArray, "n f"],
+) -> tuple[Float[AnyArray, "f d"], Float[AnyArray, " d"]]:
     """Return the gradient of a number by centres and lengthscales, from that by the logs of the bumps, `weight`."""
     middle = centres.mean(0)
     x, c = (X - middle) / lengthscale, (centres - middle) / lengthscale

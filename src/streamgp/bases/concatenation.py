@@ -57,12 +57,12 @@ class Concatenation(Basis):
         each = [self.scales[..., g, None, None] * part(X) for g, part in enumerate(self.parts)]
         return namespace(*each).concatenate(each, axis=-1)
 
-    def features_and_pullback(self, X: Float[np.ndarray, "n d"]) -> tuple[Float[np.ndarray, "n f"], Pullback]:
+    def features_and_pullback(self, X: Float[AnyArray, "n d"]) -> tuple[Float[AnyArray, "n f"], Pullback]:
         """Return the features, and the product with their Jacobian by the scales."""
         each = [part(X) for part in self.parts]
         ends = np.cumsum([part.shape[1] for part in each])[:-1]
 
-        def pullback(cotangent: np.ndarray) -> dict[str, np.ndarray]:
+        def pullback(cotangent: np.ndarray) -> dict[str, Any]:
             pairs = zip(np.split(cotangent, ends, axis=1), each, strict=True)
             return {"scales": np.array([np.sum(own * part) for own, part in pairs])}
 

@@ -62,11 +62,11 @@ class Fourier(Basis):
         pairs = sine_and_cosine(X @ per_unit.swapaxes(-1, -2))
         return namespace(*pairs).concatenate(pairs, axis=-1) / sqrt(self.frequencies.shape[-2])
 
-    def features_and_pullback(self, X: Float[np.ndarray, "n d"]) -> tuple[Float[np.ndarray, "n f"], Pullback]:
+    def features_and_pullback(self, X: Float[AnyArray, "n d"]) -> tuple[Float[AnyArray, "n f"], Pullback]:
         """Return the features, and the product with their Jacobian by frequencies and lengthscales."""
         Phi, m = self(X), self.frequencies.shape[0]
 
-        def pullback(cotangent: np.ndarray) -> dict[str, np.ndarray]:
+        def pullback(cotangent: np.ndarray) -> dict[str, Any]:
             # Either of a pair is the slope of the other.
             by_angle = cotangent[:, :m] * Phi[:, m:]
             by_angle -= cotangent[:, m:] * Phi[:, :m]

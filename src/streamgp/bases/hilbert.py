@@ -87,13 +87,13 @@ class HilbertSpace(_Box):
         features = _sines(X, frequencies, self.box, self.edge) * weight[..., None, :, :]
         return features.reshape(*features.shape[:-2], self.num_features)
 
-    def features_and_pullback(self, X: Float[np.ndarray, "n d"]) -> tuple[Float[np.ndarray, "n f"], Pullback]:
+    def features_and_pullback(self, X: Float[AnyArray, "n d"]) -> tuple[Float[AnyArray, "n f"], Pullback]:
         """Return the features, and the product with their Jacobian by the lengthscales."""
         frequencies = _frequencies(self.box, self.terms)
         spectrum = frequencies[:, :, None], self.lengthscale[:, None, None]
         sines = _sines(X, frequencies, self.box, self.edge)
 
-        def pullback(cotangent: np.ndarray) -> dict[str, np.ndarray]:
+        def pullback(cotangent: np.ndarray) -> dict[str, Any]:
             by_weight = np.sum(cotangent.reshape(sines.shape) * sines, axis=0)
             slope = self.kernel.sqrt_spectral_density_slope(*spectrum)[..., 0]
             return {"lengthscale": np.sum(by_weight * slope, axis=1)}
@@ -145,11 +145,11 @@ class HilbertSpaceProduct(_Box):
         product, grid = self._products(X)
         return product * self.kernel.sqrt_spectral_density(grid, self.lengthscale[..., None, :])[..., None, :]
 
-    def features_and_pullback(self, X: Float[np.ndarray, "n d"]) -> tuple[Float[np.ndarray, "n f"], Pullback]:
+    def features_and_pullback(self, X: Float[AnyArray, "n d"]) -> tuple[Float[AnyArray, "n f"], Pullback]:
         """Return the features, and the product with their Jacobian by the lengthscales."""
         product, grid = self._products(X)
 
-        def pullback(cotangent: np.ndarray) -> dict[str, np.ndarray]:
+        def pullback(cotangent: np.ndarray) -> dict[str, Any]:
             by_weight = np.sum(cotangent * product, axis=0)
             return {"lengthscale": by_weight @ self.kernel.sqrt_spectral_density_slope(grid, self.lengthscale[None])}
 

@@ -53,7 +53,7 @@ class Intercept(Basis):
         ones = np_or_jnp.ones((*features.shape[:-1], 1), features.dtype)
         return np_or_jnp.concatenate([features, ones], axis=-1)
 
-    def features_and_pullback(self, X: Float[np.ndarray, "n d"]) -> tuple[Float[np.ndarray, "n f"], Pullback]:
+    def features_and_pullback(self, X: Float[AnyArray, "n d"]) -> tuple[Float[AnyArray, "n f"], Pullback]:
         """Return the features of psi with the constant, and the product with the Jacobian of psi."""
         features, pullback = self.basis.features_and_pullback(X)
         return np.column_stack([features, np.ones(len(X))]), lambda cotangent: pullback(cotangent[:, :-1])

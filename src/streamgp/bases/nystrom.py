@@ -70,13 +70,13 @@ class Nystrom(Basis):
         whitening = _whitening(self.centres, self.lengthscale) if self.whitening is None else self.whitening
         return bumps(X, self.centres, self.lengthscale) @ whitening.swapaxes(-1, -2)
 
-    def features_and_pullback(self, X: Float[np.ndarray, "n d"]) -> tuple[Float[np.ndarray, "n f"], Pullback]:
+    def features_and_pullback(self, X: Float[AnyArray, "n d"]) -> tuple[Float[AnyArray, "n f"], Pullback]:
         """Return the features, and the product with their Jacobian by the lengthscales; a stored L^-1 is constant."""
         whitening = _whitening(self.centres, self.lengthscale) if self.whitening is None else self.whitening
         across = bumps(X, self.centres, self.lengthscale)
         Phi = across @ whitening.T
 
-        def pullback(cotangent: np.ndarray) -> dict[str, np.ndarray]:
+        def pullback(cotangent: np.ndarray) -> dict[str, Any]:
             _, by_lengthscale = slopes_of_bumps(X, self.centres, self.lengthscale, cotangent @ whitening * across)
             if self.whitening is None:
                 # By K_zz it is -L^-T S L^-1, S the symmetric part of the lower triangle of cotangent' Phi

@@ -54,11 +54,11 @@ class RadialBasis(Basis):
         """Return the bump of every centre."""
         return bumps(X, self.centres, self.lengthscale)
 
-    def features_and_pullback(self, X: Float[np.ndarray, "n d"]) -> tuple[Float[np.ndarray, "n f"], Pullback]:
+    def features_and_pullback(self, X: Float[AnyArray, "n d"]) -> tuple[Float[AnyArray, "n f"], Pullback]:
         """Return the bumps, and the product with their Jacobian by centres and lengthscales."""
         Phi = self(X)
 
-        def pullback(cotangent: np.ndarray) -> dict[str, np.ndarray]:
+        def pullback(cotangent: np.ndarray) -> dict[str, Any]:
             by_centres, by_lengthscale = slopes_of_bumps(X, self.centres, self.lengthscale, cotangent * Phi)
             slopes = {"centres": by_centres, "lengthscale": by_lengthscale}
             return {name: slopes[name] for name in self.trainable}

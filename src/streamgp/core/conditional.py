@@ -2,15 +2,14 @@
 
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import scipy.special
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from streamgp.core import correlation
 from streamgp.core.predictive import Predictive
 from streamgp.core.side_by_side import SideBySide
+from streamgp.numerics import keys
 from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.keys import Key
 from streamgp.numerics.module import Module
@@ -86,15 +85,15 @@ class Conditional(Module):
         own = np.asarray(self.predictive.marginal_log_density(whole))
         return np.where(known, 0.0, own).sum(1) + copula
 
-    def sample(self, key: Key, shape: tuple[int, ...] = ()) -> Float[Array, "... n e"]:
+    def sample(self, key: Key, shape: tuple[int, ...] = ()) -> Float[np.ndarray, "... n e"]:
         """Draw targets jointly; what is known is the same in all draws."""
         mean, cov = self._scores()
-        alone = np.asarray(jax.random.normal(key, (*shape, *mean.shape), mean.dtype))
+        alone = keys.generator(key).standard_normal((*shape, *mean.shape))
         free = ~self._known
         # The rows and columns of what is known are zero: a one on the diagonal makes a root of it.
         lower = np.linalg.cholesky(cov + np.eye(mean.shape[1]) * ~free[:, None, :])
         z = mean + np.where(free, (lower @ alone[..., None])[..., 0], 0.0)
-        return jnp.asarray(self._with_known(self.predictive.at_scores(z)))
+        return self._with_known(self.predictive.at_scores(z))
 
     @property
     def _known(self) -> Any:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from streamgp.core import recalibration
 from streamgp.core.predictive import Predictive
@@ -139,7 +139,7 @@ class MappedPredictive(Module):
         """Return the targets whose normal scores are z."""
         return self.map.inverse(self.base.at_scores(z))
 
-    def sample(self, key: Key, shape: tuple[int, ...] = ()) -> Float[Array, "... n e"]:
+    def sample(self, key: Key, shape: tuple[int, ...] = ()) -> Float[np.ndarray, "... n e"]:
         """Draw targets."""
         return self.map.inverse(self.base.sample(key, shape))
 

@@ -4,7 +4,7 @@ from abc import abstractmethod
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
 
 from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.batching import BATCH_SIZES
@@ -59,17 +59,17 @@ class OnlineModel(Protocol):
         """Return the state before any row."""
         ...
 
-    def predict(self, state: Any, X: Float[Array, "n d"], times: Float[Array, " n"] | None = None) -> Any:
+    def predict(self, state: Any, X: Float[AnyArray, "n d"], times: Float[AnyArray, " n"] | None = None) -> Any:
         """Predict each row as if it were the next one. Never sees a target, never changes the state."""
         ...
 
     def update(
         self,
         state: Any,
-        X: Float[Array, "n d"],
-        y: Float[Array, "n e"],
-        mask: Bool[Array, " n"] | None = None,
-        times: Float[Array, " n"] | None = None,
+        X: Float[AnyArray, "n d"],
+        y: Float[AnyArray, "n e"],
+        mask: Bool[AnyArray, " n"] | None = None,
+        times: Float[AnyArray, " n"] | None = None,
     ) -> tuple[Any, Info]:
         """Learn from the rows in order; rows with a false `mask` are passed over and cost no time step."""
         ...

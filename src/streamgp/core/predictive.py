@@ -1,17 +1,15 @@
 """The predictive distribution that every model returns."""
 
+import sys
 from typing import Any
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
 import scipy.special
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from streamgp.core import correlation, recalibration
-from streamgp.numerics import mixtures, student_t, tree
-from streamgp.numerics.arrays import AnyArray, namespace
+from streamgp.numerics import keys, mixtures, student_t, tree
+from streamgp.numerics.arrays import AnyArray, is_traced, namespace
 from streamgp.numerics.crps import mixture_crps
 from streamgp.numerics.keys import Key
 from streamgp.numerics.module import Module, static_field
@@ -151,9 +149,11 @@ class Predictive(Module):
 
         The probability is one for all, or each output's own, (n, e).
         """
-        if namespace(*tree.leaves(self)) is np and not isinstance(probability, jax.Array):
-            return _quantile_at(self, np.asarray(probability, float))
-        return _quantile(self, jnp.asarray(probability, self.loc.dtype))
+        p, probability = _in_one_library(self, probability)
+        (n, _, e), v = p.loc.shape, p.recalibration
+        levels = namespace(probability).broadcast_to(probability, (n, e))
+        levels = levels if v is None else recalibration.level(v, levels)
+        return mixture_quantiles(p.flat(), [levels.ravel()])[0].reshape(n, e)
 
     def at_scores(self, z: Float[np.ndarray, "... n e"]) -> Float[np.ndarray, "... n e"]:
         """Return the targets whose normal scores are z: quantiles of Phi(z), of each output, in NumPy."""
@@ -167,25 +167,23 @@ class Predictive(Module):
             found.append(mixture_quantiles(mixtures.repeated(m, len(part)), [part.ravel()])[0].reshape(part.shape))
         return np.concatenate(found).reshape(z.shape)
 
-    def sample(self, key: Key, shape: tuple[int, ...] = ()) -> Float[Array, "... n e"]:
+    def sample(self, key: Key, shape: tuple[int, ...] = ()) -> Float[np.ndarray, "... n e"]:
         """Draw targets: a component for each row, then from it (a t is a Gaussian of random variance).
 
         With a `correlation`, by correlated scores instead, of which the outputs are the quantiles.
         """
         if self.correlation is not None:
-            return sample_by_scores(self, self.correlation, key, shape, self.loc.dtype)
-        pick, noise, scale = jax.random.split(key, 3)
-        n, _, e = self.loc.shape
-        component = jax.random.categorical(pick, self.log_weights, shape=(*shape, n))
-        rows = jnp.arange(n)
-        var = self.var[rows, component]
-        if self.dof is not None:
-            dof = jnp.asarray(self.dof)[rows, component][..., None]
-            half = 0.5 * jnp.where(jnp.isinf(dof), 2.0, dof)
-            gamma = jax.random.gamma(scale, jnp.broadcast_to(half, var.shape), dtype=self.loc.dtype)
-            var = jnp.where(jnp.isinf(dof), var, student_t.squared_scale(var, dof) * half / gamma)
-        z = jax.random.normal(noise, (*shape, n, e), self.loc.dtype)
-        return self.loc[rows, component] + jnp.sqrt(var) * z
+            return sample_by_scores(self, self.correlation, key, shape)
+        p, (pick, noise, scale) = tree.map(np.asarray, self), map(keys.generator, keys.split(key, 3))
+        rows = np.arange(len(p.loc))
+        component = _components(p.weights, pick.random((*shape, len(rows))))
+        var = p.var[rows, component]
+        if p.dof is not None:
+            dof = p.dof[rows, component][..., None]
+            half = 0.5 * np.where(np.isinf(dof), 2.0, dof)
+            gamma = scale.standard_gamma(np.broadcast_to(half, var.shape))
+            var = np.where(np.isinf(dof), var, student_t.squared_scale(var, dof) * half / gamma)
+        return p.loc[rows, component] + np.sqrt(var) * noise.standard_normal(var.shape)
 
     def crps(self, y: Float[AnyArray, "n e"]) -> Float[AnyArray, "n e"]:
         """Return the continuous ranked probability score, E|Y - y| - E|Y - Y'| / 2 (Grimit et al. 2006, Eq. 5).
@@ -197,7 +195,16 @@ class Predictive(Module):
         within 0.1% on streams, unless the target is met to a thousandth of what some component expects. Recalibrated
         mixtures are within 1% as a rule, and within 4% where recalibration moves levels far.
         """
-        return _crps_at(self, y) if namespace(*tree.leaves(self), y) is np else _crps(self, jnp.asarray(y))
+        p, y = _in_one_library(self, y)
+        m = p.flat()
+        at_y = mixtures.evaluate(m, y.ravel())
+        crps = mixture_crps(m, y.ravel(), at_y)
+        if p.recalibration is not None:
+            v = p.recalibration.reshape(-1, p.recalibration.shape[-1])
+            levels = [namespace(crps).full_like(crps, level) for level in (0.05, 0.5, 0.95)]
+            xs = mixture_quantiles(m, levels)
+            crps = crps + recalibration.crps_change(v, levels, xs, y.ravel(), mixtures.cdf(m, at_y))
+        return crps.reshape(y.shape)
 
     def weighted(self) -> "Predictive":
         """Return the mixture in NumPy without components that weigh nothing in every row, as resting experts do.
@@ -223,36 +230,28 @@ class Predictive(Module):
         return mixtures.flatten(self.log_weights, self.loc, self.var, self.dof)
 
 
+def _in_one_library(p: Predictive, given: Any) -> tuple[Any, Any]:
+    """Return a prediction and numbers in NumPy, or in JAX where it is tracing one of the two."""
+    dtype = p.loc.dtype
+    if is_traced(given, *tree.leaves(p)):
+        jnp = sys.modules["jax"].numpy
+        return tree.map(jnp.asarray, p), jnp.asarray(given, dtype)
+    return tree.map(np.asarray, p), np.asarray(given, dtype)
+
+
+def _components(weights: Float[np.ndarray, "n k"], u: Float[np.ndarray, "... n"]) -> Any:
+    """Return the component of each row at which the sum of the weights passes the row's level u."""
+    sums = np.cumsum(weights, axis=1)
+    upper = (sums / sums[:, -1:])[:, :-1]
+    each = [
+        np.searchsorted(ends, levels, side="right") for ends, levels in zip(upper, np.moveaxis(u, -1, 0), strict=True)
+    ]
+    return np.moveaxis(np.stack(each), 0, -1) if each else np.zeros(u.shape, int)
+
+
 def sample_by_scores(
-    of: Any, correlation: Float[AnyArray, "n e e"], key: Key, shape: tuple[int, ...], dtype: Any
-) -> Float[Array, "... n e"]:
+    of: Any, correlation: Float[AnyArray, "n e e"], key: Key, shape: tuple[int, ...]
+) -> Float[np.ndarray, "... n e"]:
     """Draw outputs jointly: the values of a distribution `at_scores` that are correlated."""
-    alone = np.asarray(jax.random.normal(key, (*shape, *correlation.shape[:2]), dtype))
-    scores = (np.linalg.cholesky(np.asarray(correlation)) @ alone[..., None])[..., 0]
-    return jnp.asarray(of.at_scores(scores))
-
-
-def _quantile_at(p: Predictive, probability: Any) -> Float[AnyArray, "n e"]:
-    (n, _, e), v = p.loc.shape, p.recalibration
-    xp = namespace(probability) if v is None else namespace(v)
-    probability = xp.broadcast_to(xp.asarray(probability), (n, e))
-    probability = (probability if v is None else recalibration.level(v, probability)).ravel()
-    return mixture_quantiles(p.flat(), [probability])[0].reshape(n, e)
-
-
-_quantile = eqx.filter_jit(_quantile_at)
-
-
-def _crps_at(p: Predictive, y: Float[AnyArray, "n e"]) -> Float[AnyArray, "n e"]:
-    m = p.flat()
-    at_y = mixtures.evaluate(m, y.ravel())
-    crps = mixture_crps(m, y.ravel(), at_y)
-    if p.recalibration is not None:
-        v = p.recalibration.reshape(-1, p.recalibration.shape[-1])
-        levels = [namespace(crps).full_like(crps, level) for level in (0.05, 0.5, 0.95)]
-        xs = mixture_quantiles(m, levels)
-        crps = crps + recalibration.crps_change(v, levels, xs, y.ravel(), mixtures.cdf(m, at_y))
-    return crps.reshape(y.shape)
-
-
-_crps = eqx.filter_jit(_crps_at)
+    alone = keys.generator(key).standard_normal((*shape, *correlation.shape[:2]))
+    return of.at_scores((np.linalg.cholesky(np.asarray(correlation)) @ alone[..., None])[..., 0])

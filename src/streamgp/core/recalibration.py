@@ -14,17 +14,16 @@ Scores beyond `EDGE` are few and hardly computable, so that G goes on in a line 
 function still, with a density everywhere.
 """
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import scipy.integrate
 import scipy.special
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
 
-from streamgp.numerics.arrays import AnyArray, namespace
+from streamgp.numerics.arrays import AnyArray, is_jax, namespace, scan
 from streamgp.numerics.student_t import ndtr, ndtri
 
 STD_FACTORS = np.array([0.2, 0.4, 0.7, 1.0, 1.5, 2.5])
@@ -63,14 +62,37 @@ def learn(counts: Float[AnyArray, "e j"], u: Float[AnyArray, " e"]) -> Float[Any
 
 def learn_rows(
     counts: Float[AnyArray, "e j"], u: Float[AnyArray, "n e"], mask: Bool[AnyArray, " n"]
-) -> tuple[Float[Array, "e j"], Float[Array, "n e j"]]:
+) -> tuple[Float[AnyArray, "e j"], Float[AnyArray, "n e j"]]:
     """Learn consecutive rows, those with a false `mask` passed over; return also the counts before each of them."""
+    given: tuple[Any, ...] = counts, u, mask
+    if not is_jax(*given):
+        return _learn_rows(*given)
+    xp = namespace(*given)
 
-    def step(counts: Array, row: tuple) -> tuple[Array, Array]:
+    def step(counts: AnyArray, row: tuple) -> tuple[AnyArray, AnyArray]:
         u, keep = row
-        return jnp.where(keep, learn(counts, u), counts), counts
+        return xp.where(keep, learn(counts, u), counts), counts
 
-    return jax.lax.scan(step, jnp.asarray(counts), (jnp.asarray(u), jnp.asarray(mask)))
+    return scan(step, xp.asarray(counts), (u, mask))
+
+
+def _learn_rows(
+    counts: Float[np.ndarray, "e j"], u: Float[np.ndarray, "n e"], mask: Bool[np.ndarray, " n"]
+) -> tuple[Float[np.ndarray, "e j"], Float[np.ndarray, "n e j"]]:
+    """Do the same in NumPy: what does not depend on the counts for all rows at once."""
+    learnt = np.isfinite(u) & mask[:, None]
+    densities = np.asarray(_densities(_scores(np.where(learnt, u, 0.5))))
+    before = np.empty((len(u) + 1, *counts.shape))
+    before[0] = counts
+    whole = np.asarray(learnt.all(1))
+    for i, density in enumerate(densities):
+        now, after, seen = before[i], before[i + 1], learnt[i]
+        np.multiply(now, density, out=after)
+        after /= np.add.reduce(after, -1, keepdims=True)
+        after += MEMORY * now
+        if not whole[i]:
+            after[~seen] = now[~seen]
+    return before[-1], before[:-1]
 
 
 def below(v: Float[AnyArray, "*#batch j"], u: Float[AnyArray, "*#batch"]) -> AnyArray:
@@ -108,8 +130,10 @@ def level(v: Float[AnyArray, "*#batch j"], p: Float[AnyArray, "*#batch"]) -> Any
 
     # Both ends are negative or zero, and the score is in between.
     search = near * STD_FACTORS[-1], near * STD_FACTORS[0], near * xp.sqrt(variance_factor(v))
-    if xp is jnp:
-        search = jax.lax.fori_loop(0, _STEPS, newton, tuple(xp.broadcast_to(a, search[2].shape) for a in search))
+    if xp is not np:
+        search = sys.modules["jax"].lax.fori_loop(
+            0, _STEPS, newton, tuple(xp.broadcast_to(a, search[2].shape) for a in search)
+        )
     else:
         with np.errstate(all="ignore"):
             for step in range(_STEPS):

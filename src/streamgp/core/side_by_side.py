@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from streamgp.core import correlation
 from streamgp.core.mapped import MappedPredictive
@@ -89,9 +89,9 @@ class SideBySide(Module):
         """Return the targets whose normal scores are z."""
         return self._each(lambda part, z: part.at_scores(z), z)
 
-    def sample(self, key: Key, shape: tuple[int, ...] = ()) -> Float[Array, "... n e"]:
+    def sample(self, key: Key, shape: tuple[int, ...] = ()) -> Float[np.ndarray, "... n e"]:
         """Draw targets jointly, by correlated scores."""
-        return sample_by_scores(self, self.correlation, key, shape, np.float64)
+        return sample_by_scores(self, self.correlation, key, shape)
 
     def crps(self, y: Rows) -> Rows:
         """Return the continuous ranked probability score of each target."""

@@ -4,7 +4,7 @@ All are one first-order recursion, ``theta_t = decay theta_{t-1} + N(0, diffusio
 variance, so that experts with different dynamics run side by side in one batch.
 """
 
-import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Float
 
 from streamgp.core import AnyArray, namespace
@@ -28,7 +28,7 @@ class Dynamics(Module):
     diffusion: Float[AnyArray, "*batch"]
 
     def __post_init__(self) -> None:
-        if isinstance(self.decay, float) or isinstance(self.diffusion, float):
+        if type(self.decay) is float or type(self.diffusion) is float:
             raise TypeError("Dynamics holds arrays: build it with static(), random_walk(q) or mean_reverting(lam)")
 
     @property
@@ -47,7 +47,7 @@ class Dynamics(Module):
 
         ``diffusion (1 - decay^(2 tau)) / (1 - decay^2)``, which is ``diffusion tau`` for a random walk.
         """
-        xp = namespace(tau)
+        xp = namespace(tau, self.decay)
         rate = 2.0 * xp.log(self.decay)
         safe = xp.where(rate < 0.0, rate, -1.0)
         return self.diffusion * xp.where(rate < 0.0, xp.expm1(safe * tau) / xp.expm1(safe), tau)
@@ -61,14 +61,14 @@ class Dynamics(Module):
 
     def process_covariance(self, one: Float[AnyArray, " n"], other: Float[AnyArray, " m"]) -> Float[AnyArray, "n m"]:
         """Return what the dynamics' noise adds to the covariance of the weights at two times, in prior variances."""
-        xp = namespace(one)
+        xp = namespace(one, other, self.decay)
         one, other = one[:, None], other[None, :]
         return self.process_variance(xp.minimum(one, other)) * self.decay ** xp.abs(one - other)
 
 
 def static() -> Dynamics:
     """Return the dynamics of weights that never move: the model sharpens forever (ordinary Bayesian regression)."""
-    return Dynamics(jnp.asarray(1.0), jnp.asarray(0.0))
+    return Dynamics(np.asarray(1.0), np.asarray(0.0))
 
 
 def random_walk(q: float) -> Dynamics:
@@ -78,7 +78,7 @@ def random_walk(q: float) -> Dynamics:
     """
     if not 0.0 <= q < float("inf"):
         raise ValueError(f"random_walk: expected a finite variance q >= 0 relative to the prior variance, got {q}")
-    return Dynamics(jnp.asarray(1.0), jnp.asarray(float(q)))
+    return Dynamics(np.asarray(1.0), np.asarray(float(q)))
 
 
 def mean_reverting(lam: float) -> Dynamics:
@@ -88,7 +88,7 @@ def mean_reverting(lam: float) -> Dynamics:
     """
     if not 0.0 < lam < 1.0:
         raise ValueError(f"mean_reverting: expected a factor strictly between 0 and 1, got {lam}")
-    return Dynamics(jnp.asarray(float(lam)), jnp.asarray(1.0 - float(lam) ** 2))
+    return Dynamics(np.asarray(float(lam)), np.asarray(1.0 - float(lam) ** 2))
 
 
 def parse(text: str | float | int) -> Dynamics:

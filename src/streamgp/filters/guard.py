@@ -43,6 +43,12 @@ NO_AGREEMENT, FULL_AGREEMENT = 0.1, 0.4  # shares of confirmed outliers between 
 # The noise variance of a row is raised by this factor at most.
 MAX_RAISED = 1e8
 
+# Those that the compiled guard is given, in the order of `guard_rules_t` in kernel/kernel.h.
+KERNEL_CONSTANTS = (
+    *(MIN_THRESHOLD, MAX_THRESHOLD, LEVEL_MEMORY, MIN_FLOOR, MAX_FLOOR, MAX_LEARNT, RUN_MEMORY, CHANGE),
+    *(MAX_GROWTH, AGREEMENT_MEMORY, CONFIRMED, NO_AGREEMENT, FULL_AGREEMENT, MAX_RAISED),
+)
+
 
 @register
 class Guard(NamedTuple):
@@ -186,7 +192,8 @@ def _discounts(rows: int) -> tuple[np.ndarray, np.ndarray]:
 def _levels(guard: Guard, z: Float[np.ndarray, "*batch n e"]) -> Float[np.ndarray, "*batch m e"]:
     """Return the level before each of some rows, and after them, as long as none is beyond the threshold."""
     earlier, start = _discounts(z.shape[-2])
-    return earlier @ (z * z) + start[:, None] * guard.level[..., None, :]
+    squares = np.minimum(z * z, np.finfo(np.float64).max)  # those of rows to come count as zero times this
+    return earlier @ squares + start[:, None] * guard.level[..., None, :]
 
 
 def _beyond(

@@ -5,16 +5,16 @@ block's targets and its Cholesky factor hold every one-step-ahead prediction of 
 so a block costs matrix products instead of row-by-row passes over the covariance, and gives the same numbers.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Bool, Float
 
 from streamgp.core import AnyArray, namespace
 from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.guard import Guard, bounded, learn
 from streamgp.numerics import tree
+from streamgp.numerics.arrays import scan
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.linalg import add_diagonal, cholesky, jittered, solve_lower, symmetrise
 from streamgp.numerics.module import Module
@@ -88,8 +88,8 @@ def predict_rows(
 ) -> tuple[Float[AnyArray, "n e"], Float[AnyArray, " n"]]:
     """Predict mean and variance of the target of each row, each as if it came `tau` after the last row learnt."""
     a, b = dynamics.transition(tau), dynamics.process_variance(tau) * noise.prior_var
-    explained = jnp.sum((Phi @ state.cov) * Phi, axis=1)
-    var = a * a * explained + b * jnp.sum(Phi * Phi, axis=1) + noise.noise_var
+    explained = ((Phi @ state.cov) * Phi).sum(1)
+    var = a * a * explained + b * (Phi * Phi).sum(1) + noise.noise_var
     return a[:, None] * (Phi @ state.mean), var
 
 
@@ -123,30 +123,39 @@ def update_block(
     """
     a, b = dynamics.block(tau)
     b = b * noise.prior_var
-    y = jnp.where(mask[:, None], y, 0.0)
+    xp = namespace(state.mean, Phi, y, tau, *noise)
+    y = xp.where(mask[:, None], y, 0.0)
     cross = Phi @ state.cov
     K = add_diagonal(a[:, None] * a[None] * (cross @ Phi.T) + b * gram, noise.noise_var)
     if extra is not None:
-        K = K + jnp.diag(extra)
+        K = K + xp.diag(extra)
     prior = a[:, None] * (Phi @ state.mean)
     residual = y - prior
     guard, variance, is_outlier = state.guard, None, None
     if guard is None:
-        L = cholesky(K)
+        L = _factor(K)
     else:
         L, residual, variance, is_outlier, guard = _guarded(guard, K, residual, mask)
     C = (a[-1] * a)[:, None] * cross + b[-1][:, None] * Phi
-    solved = solve_lower(L, jnp.concatenate([C, residual], axis=1))
+    solved = solve_lower(L, xp.concatenate([C, residual], axis=1))
     W, z = solved[:, : Phi.shape[1]], solved[:, Phi.shape[1] :]
-    scale = jnp.diagonal(L)
+    scale = xp.diagonal(L)
     mean = a[-1] * state.mean + W.T @ z
     cov = symmetrise(add_diagonal(a[-1] * a[-1] * state.cov - W.T @ W, b[-1, -1]))
     new = _restarted(FilterState(mean, cov, guard), noise.prior_var)
     if later is not None:
         return new, Predicted(*_forecast(state, cross, a, L, z, tau, dynamics, noise, later), is_outlier)
     # Equal to y - scale z, but row i of it takes no part of y_i, not even in its rounding.
-    predicted = prior + (L - jnp.diag(scale)) @ z
+    predicted = prior + (L - xp.diag(scale)) @ z
     return new, Predicted(predicted, scale * scale if variance is None else variance, is_outlier)
+
+
+def _factor(K: Float[AnyArray, "n n"]) -> Any:
+    """Return the Cholesky factor; NaN for a matrix that has none, as in JAX."""
+    try:
+        return cholesky(K)
+    except np.linalg.LinAlgError:
+        return np.full_like(K, np.nan)
 
 
 def _guarded(
@@ -157,23 +166,25 @@ def _guarded(
     Returns the factor, the residuals (of outliers far out, shortened), the variance of every row before its noise
     was raised, which rows are outliers, and what the guard remembers.
     """
+    xp = namespace(K, residual, mask)
 
     def eliminate(carry: tuple, i: AnyArray) -> tuple:
         guard, left, residual = carry
         variance, innovation = left[i, i], residual[i]
-        learnt, found, raised = learn(guard, innovation / jnp.sqrt(variance))
-        guard = tree.map(lambda a, b: jnp.where(mask[i], a, b), learnt, guard)
+        learnt, found, raised = learn(guard, innovation / xp.sqrt(variance))
+        guard = tree.map(lambda a, b: xp.where(mask[i], a, b), learnt, guard)
         found = found & mask[i]
-        used, shortened = bounded(jnp.where(found, raised, 1.0))
-        pivot = jnp.sqrt(variance * used)
-        column = jnp.where(jnp.arange(len(mask)) > i, left[:, i], 0.0) / pivot
+        used, shortened = bounded(xp.where(found, raised, 1.0))
+        pivot = xp.sqrt(variance * used)
+        column = xp.where(rows > i, left[:, i], 0.0) / pivot
         step = innovation * shortened / pivot
         left, residual = left - column[:, None] * column[None], residual - column[:, None] * step[None]
-        return (guard, left, residual), (column.at[i].set(pivot), variance, found, (1.0 - shortened) * innovation)
+        told = xp.where(rows == i, pivot, column), variance, found, (1.0 - shortened) * innovation
+        return (guard, left, residual), told
 
-    (guard, _, _), (columns, variance, is_outlier, beyond) = jax.lax.scan(
-        eliminate, (guard, jittered(K), residual), jnp.arange(len(mask))
-    )
+    rows = xp.arange(len(mask))
+    start = tree.map(xp.asarray, guard), jittered(K), residual
+    (guard, _, _), (columns, variance, is_outlier, beyond) = scan(eliminate, start, rows)
     return columns.T, residual - beyond, variance, is_outlier, guard
 
 
@@ -181,8 +192,9 @@ def _restarted(state: FilterState, prior_var: Float[AnyArray, ""]) -> FilterStat
     """Return the belief, or the prior where a number of it is not finite."""
     features, outputs = state.mean.shape
     prior = prior_state(features, outputs, prior_var, state.guard is not None)
-    sound = jnp.isfinite(state.mean).all() & jnp.isfinite(state.cov).all()
-    return tree.map(lambda a, b: jnp.where(sound, a, b), state, prior)
+    xp = namespace(state.mean, state.cov)
+    sound = xp.isfinite(state.mean).all() & xp.isfinite(state.cov).all()
+    return tree.map(lambda a, b: xp.where(sound, a, b), state, prior)
 
 
 def _forecast(
@@ -204,9 +216,9 @@ def _forecast(
     C = a[:, None] * dynamics.transition(later.tau)[None] * (cross @ later.Phi.T)
     if later.gram is not None:  # weights that stand still gain no variance
         C = C + noise.prior_var * dynamics.process_covariance(tau, later.tau) * later.gram
-    V = jnp.triu(solve_lower(L, C))
+    V = namespace(L, C).triu(solve_lower(L, C))
     loc, var = predict_rows(state, later.Phi, later.tau, dynamics, noise)
-    return loc + V.T @ z, var - jnp.sum(V * V, axis=0)
+    return loc + V.T @ z, var - (V * V).sum(0)
 
 
 def update_blocks(
@@ -227,4 +239,4 @@ def update_blocks(
         Phi, gram, y, mask, tau, later, extra = block
         return update_block(state, Phi, gram, y, mask, tau, dynamics, noise, later, extra)
 
-    return jax.lax.scan(step, state, (Phi, gram, y, mask, tau, later, extra))
+    return scan(step, state, (Phi, gram, y, mask, tau, later, extra))

@@ -15,15 +15,13 @@ it should, but what it says remains a prediction from the past alone, and is wei
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
 from streamgp.numerics import tree
-from streamgp.numerics.arrays import AnyArray, namespace
+from streamgp.numerics.arrays import AnyArray, is_jax, namespace, scan
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.module import Module, static_field
 from streamgp.numerics.student_t import MIN_DOF
@@ -136,8 +134,7 @@ class NoiseKinds(Module):
         An outlier is not held to be noise: of its square `MAX_LEARNT` times what was expected enters at most, and
         the error before it stays the last one. An error that is not finite teaches nothing.
         """
-        discount = np.asarray([1.0 if d is None else d for d in self.discounts])
-        half = np.asarray([0.0 if d is None else 0.5 for d in self.discounts])
+        discount, half = self._memory
         fresh = error[:, None] - NoiseKinds._left_over(self, gap)[None, :, None] * state.error[:, None]
         xp = namespace(state.rate, error)
         square, level = fresh * fresh / var[:, None], state.rate / state.shape[None, :, None]
@@ -164,6 +161,10 @@ class NoiseKinds(Module):
 
         What was predicted of an error is a share of the one before it; of forecasts, of the last one `known` then.
         """
+        given: tuple[Any, ...] = error, var, gap, mask, known, is_outlier
+        if not is_jax(*state, *given):
+            return self._update_rows_in_numpy(state, *given)
+        xp = namespace(*state, *given)
 
         def step(state: NoiseState, row: tuple) -> tuple[NoiseState, NoiseState]:
             error, var, gap, keep, known, is_outlier = row
@@ -171,10 +172,83 @@ class NoiseKinds(Module):
             new = self.update(before, error, var, gap, is_outlier)
             # The error of a forecast that met an outlier is not carried on.
             if known is not None and is_outlier is not None:
-                new = new._replace(error=jnp.where(is_outlier[:, None], 0.0, new.error))
-            return tree.map(lambda a, b: jnp.where(keep, a, b), new, state), state
+                new = new._replace(error=xp.where(is_outlier[:, None], 0.0, new.error))
+            return tree.map(lambda a, b: xp.where(keep, a, b), new, state), state
 
-        return jax.lax.scan(step, tree.map(jnp.asarray, state), (error, var, gap, mask, known, is_outlier))
+        return scan(step, tree.map(xp.asarray, state), given)
+
+    def _update_rows_in_numpy(
+        self,
+        state: NoiseState,
+        error: Float[np.ndarray, "n k e"],
+        var: Float[np.ndarray, "n k e"],
+        gap: Float[np.ndarray, " n"],
+        mask: Bool[np.ndarray, " n"],
+        known: Float[np.ndarray, "n k e"] | None,
+        is_outlier: Bool[np.ndarray, "n k"] | None,
+    ) -> tuple[NoiseState, NoiseState]:
+        """Do what `update_rows` does: all that does not depend on the levels for the rows that count, at once."""
+        at = np.cumsum(mask) - mask
+        error, var, gap = error[mask], var[mask], gap[mask]
+        outlying = None if is_outlier is None or not is_outlier[mask].any() else is_outlier[mask]
+        left = np.where(np.isfinite(error), error, 0.0)
+        if known is None:
+            last = left if outlying is None else _carried(left, outlying, np.asarray(state.error))
+            errors = np.concatenate([np.asarray(state.error)[None], last])
+            before = errors[:-1]
+        else:
+            last = left if outlying is None else np.where(outlying[:, :, None], 0.0, left)
+            errors, before = np.concatenate([np.asarray(state.error)[None], last]), known[mask]
+        with np.errstate(over="ignore", invalid="ignore"):
+            fresh = error[:, :, None] - NoiseKinds._left_over(self, gap)[:, None, :, None] * before[:, :, None]
+            squares = fresh * fresh / var[:, :, None]
+        shapes, rates = self._levels(state, squares, outlying)
+        told = NoiseState(shapes, rates, errors)
+        return NoiseState(*(a[-1] for a in told)), NoiseState(*(a[at] for a in told))
+
+    def _levels(
+        self, state: NoiseState, squares: Float[np.ndarray, "m k j e"], is_outlier: Bool[np.ndarray, "m k"] | None
+    ) -> tuple[Float[np.ndarray, "l j"], Float[np.ndarray, "l k j e"]]:
+        """Return shapes and rates before each row and after the last, from the squares of its errors."""
+        discount, half = self._memory
+        shapes = np.empty((len(squares) + 1, len(discount)))
+        shapes[0] = state.shape
+        for i in range(len(squares)):
+            shapes[i + 1] = discount * shapes[i] + half
+        least = MIN_FACTOR * shapes[:, None, :, None]
+        discount, half = discount[None, :, None], half[None, :, None]
+        rates = np.empty((len(shapes), *squares.shape[1:]))
+        rates[0] = state.rate
+        absurd = ~np.isfinite(squares)
+        special = absurd.any((1, 2, 3)) if is_outlier is None else absurd.any((1, 2, 3)) | is_outlier.any(1)
+        added = half * squares
+        for i, is_special in enumerate(np.asarray(special)):
+            now, after, more = rates[i], rates[i + 1], added[i]
+            if is_special:
+                level, square = now / shapes[i][None, :, None], squares[i]
+                if is_outlier is not None:
+                    bounded = np.minimum(square, MAX_LEARNT * level)
+                    square = np.where(is_outlier[i][:, None, None], bounded, square)
+                more = half * np.where(np.isfinite(square), square, level)
+            np.multiply(now, discount, out=after)
+            after += more
+            np.maximum(after, least[i + 1], out=after)
+        return shapes, rates
+
+    @property
+    def _memory(self) -> tuple[Float[np.ndarray, " j"], Float[np.ndarray, " j"]]:
+        """Return what is left of each kind's level from row to row, and what a row adds to its shape."""
+        discount = np.asarray([1.0 if d is None else d for d in self.discounts])
+        return discount, np.asarray([0.0 if d is None else 0.5 for d in self.discounts])
+
+
+def _carried(
+    errors: Float[np.ndarray, "m k e"], is_outlier: Bool[np.ndarray, "m k"], first: Float[np.ndarray, "k e"]
+) -> Float[np.ndarray, "m k e"]:
+    """Return the last error of each filter after each row; outliers leave it as it was, `first` before any row."""
+    places = np.where(is_outlier, 0, np.arange(1, len(errors) + 1)[:, None])
+    latest = np.maximum.accumulate(places, axis=0)
+    return np.concatenate([first[None], errors])[latest, np.arange(errors.shape[1])]
 
 
 CONSTANT_NOISE = NoiseKinds((None,), (0.0,))

@@ -16,7 +16,7 @@ from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.checkpoint.field_types import check_state
 from streamgp.numerics.linalg import add_diagonal, solve_small, symmetrise
 from streamgp.numerics.module import Module, static_field
-from streamgp.weights.base import WeightRule, scan_rule
+from streamgp.weights import WeightRule, scan_rule
 
 # The largest mean squared error of a row, in units of the variance, that is counted.
 MAX_MISFIT = 100.0

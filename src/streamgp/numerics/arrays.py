@@ -31,6 +31,11 @@ def is_jax(*arrays: Any) -> bool:
     return kind is not None and any(isinstance(a, kind) for a in arrays)
 
 
+def is_traced(*arrays: Any) -> bool:
+    """Return whether JAX is tracing one of these, so that it has no numbers."""
+    return is_jax(*arrays) and any(isinstance(a, sys.modules["jax"].core.Tracer) for a in arrays)
+
+
 def special(*arrays: Any) -> ModuleType:
     """Return SciPy's special functions, or JAX's if one of the arrays is of JAX."""
     return sys.modules["jax"].scipy.special if is_jax(*arrays) else scipy.special

@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from math import pi, sqrt
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from streamgp.numerics import student_t
-from streamgp.numerics.arrays import AnyArray, namespace
+from streamgp.numerics.arrays import AnyArray, is_jax, namespace
 from streamgp.numerics.mixtures import Mixtures, Values
 
 # Components that together add less than this share to the distance of two draws are merged.
@@ -39,7 +38,7 @@ def mixture_crps(
 
 def mean_distance(m: Mixtures, components: int | None = None) -> Float[AnyArray, " c"]:
     """Return E|Y - Y'| of two independent draws from each mixture; `components` as in `mixture_crps`."""
-    if namespace(m.loc) is jnp:
+    if is_jax(m.loc):
         return _pairwise_distance(*_keep_heaviest(*gaussians(m)))
     if not len(m.loc):
         return np.zeros(0, m.loc.dtype)

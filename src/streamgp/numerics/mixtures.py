@@ -14,7 +14,7 @@ from streamgp.numerics import student_t
 from streamgp.numerics.arrays import AnyArray, namespace
 
 # So many degrees of freedom give a Gaussian to all digits, where infinity cannot be used.
-_INFINITE_DOF = 1e20
+INFINITE_DOF = 1e20
 _LOG_2PI = log(2.0 * pi)
 
 
@@ -60,7 +60,7 @@ def flatten(
     weights, loc, var = flat(xp.exp(log_weights)), flat(loc), flat(var)
     if dof is None:
         return Mixtures(weights, loc, var, None, xp.sqrt(var), -0.5 * (_LOG_2PI + xp.log(var)), None)
-    finite = xp.minimum(xp.asarray(dof), _INFINITE_DOF)
+    finite = xp.minimum(xp.asarray(dof), INFINITE_DOF)
     log_ratio, dof = flat(student_t.log_gamma_ratio(0.5 * finite)), flat(finite)
     scale2 = student_t.squared_scale(var, dof)
     return Mixtures(weights, loc, var, dof, xp.sqrt(scale2), log_ratio - 0.5 * (_LOG_2PI + xp.log(scale2)), log_ratio)

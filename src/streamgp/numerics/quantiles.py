@@ -1,13 +1,12 @@
 """Quantiles of mixtures of Student's t, by Halley's method inside a shrinking bracket."""
 
+import sys
 from collections.abc import Sequence
 from math import pi, sqrt
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from streamgp.numerics.arrays import AnyArray, namespace
 from streamgp.numerics.mixtures import Mixtures, each, evaluate, moments
@@ -48,7 +47,7 @@ def mixture_quantiles(m: Mixtures, probabilities: Sequence[Any]) -> list[Float[A
             search = _Search(*sides[:3], found=np.zeros(start.shape, bool))
             start = _find(rough, search, sides[3], sides[4], _ROUGH_TOLERANCE).astype(start.dtype)
         search = _Search(mean + std * low, mean + std * high, mean + std * start, xp.zeros(mean.shape, bool))
-        found.append((_find_traced if xp is jnp else _find)(m, search, probability, aim))
+        found.append((_find if xp is np else _find_traced)(m, search, probability, aim))
     return found
 
 
@@ -89,10 +88,10 @@ def _find_traced(m: Mixtures, search: _Search, probability: Any, aim: Any) -> Fl
     def step(carry: tuple) -> tuple:
         return _halley(m, carry[0], probability, aim), carry[1] + 1
 
-    def going(carry: tuple) -> Array:
+    def going(carry: tuple) -> AnyArray:
         return ~carry[0].found.all() & (carry[1] < _MAX_STEPS)
 
-    return jax.lax.while_loop(going, step, (search, 0))[0].x
+    return sys.modules["jax"].lax.while_loop(going, step, (search, 0))[0].x
 
 
 def _halley(m: Mixtures, search: _Search, probability: Any, aim: Any, tolerance: float = _TOLERANCE) -> _Search:

@@ -1,8 +1,9 @@
 """The causal standardiser: running mean and scale of each column, over the rows seen so far."""
 
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
 
+from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.module import Module
 
@@ -30,9 +31,9 @@ class Standardiser(Module):
         Mean of each column, and its sum of squared deviations from that mean.
     """
 
-    count: Float[np.ndarray | Array, ""]
-    mean: Float[np.ndarray | Array, " d"]
-    m2: Float[np.ndarray | Array, " d"]
+    count: Float[AnyArray, ""]
+    mean: Float[AnyArray, " d"]
+    m2: Float[AnyArray, " d"]
 
     def check_restored(self) -> None:
         """Raise ValueError if these are no moments of finite rows."""

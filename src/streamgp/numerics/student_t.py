@@ -7,12 +7,11 @@ Hill's series within 2e-7 (4e-10 from 10 on, 1e-11 from 20 on).
 from math import log, pi, sqrt
 from typing import Any
 
-import jax.scipy.special
 import numpy as np
 import scipy.special
 from jaxtyping import Float
 
-from streamgp.numerics.arrays import AnyArray, namespace
+from streamgp.numerics.arrays import AnyArray, namespace, special
 
 MIN_DOF = 5.0
 _LOG_2PI = log(2.0 * pi)
@@ -63,7 +62,7 @@ def ndtr(z: Float[AnyArray, "..."]) -> Float[AnyArray, "..."]:
 
 def ndtri(p: Float[AnyArray, "..."]) -> Any:
     """Return the quantile of a standard normal."""
-    return scipy.special.ndtri(p) if namespace(p) is np else jax.scipy.special.ndtri(p)
+    return special(p).ndtri(p)
 
 
 def squared_scale(var: Float[AnyArray, "..."], dof: Float[AnyArray, "..."]) -> Float[AnyArray, "..."]:

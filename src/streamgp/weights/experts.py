@@ -3,27 +3,21 @@
 from dataclasses import replace
 from typing import Any
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
 
-from streamgp.numerics.arrays import AnyArray
-from streamgp.weights.base import WeightRule, present
+from streamgp.numerics import tree
+from streamgp.numerics.arrays import AnyArray, is_traced
+from streamgp.weights.base import WeightRule, normalised, present
 from streamgp.weights.mixture import Mixture, MixtureState
-
-
-@eqx.filter_jit
-def _log_weights(rule: WeightRule, weights: Any, absent: Bool[AnyArray, " k"] | None) -> Float[AnyArray, " k"]:
-    return present(rule.predict(weights), absent)
 
 
 def expert_weights(
     rule: WeightRule, weights: Any, absent: Bool[AnyArray, " k"] | None = None
 ) -> Float[np.ndarray, " k"]:
     """Return the weight of each expert in the next row, from the state of the rule; zero of those `absent`."""
-    return np.exp(np.asarray(_log_weights(rule, weights, absent)))
+    rule, weights, absent = tree.map(np.asarray, (rule, weights, absent))
+    return np.exp(present(rule.predict(weights), absent))
 
 
 def rule_weights(rule: WeightRule, weights: Any) -> dict[str, float]:
@@ -31,10 +25,13 @@ def rule_weights(rule: WeightRule, weights: Any) -> dict[str, float]:
     return rule.rule_weights(weights) if isinstance(rule, Mixture) else {}
 
 
-@eqx.filter_jit
-def prior_weights(rule: WeightRule, log_prior: Float[Array, " k"], more: Float[AnyArray, " k"] | None = None) -> Any:
+def prior_weights(
+    rule: WeightRule, log_prior: Float[AnyArray, " k"], more: Float[AnyArray, " k"] | None = None
+) -> Any:
     """Return the state of the rule at the prior, to whose logarithm `more` is added."""
-    return rule.init(log_prior if more is None else jax.nn.log_softmax(log_prior + more))
+    if not is_traced(log_prior, more, *tree.leaves(rule)):
+        rule, log_prior, more = tree.map(np.asarray, (rule, log_prior, more))
+    return rule.init(log_prior if more is None else normalised(log_prior + more))
 
 
 def joined_weights(weights: Any, new: Bool[np.ndarray, " k"]) -> Any:
@@ -53,7 +50,7 @@ def joined_weights(weights: Any, new: Bool[np.ndarray, " k"]) -> Any:
         return replace(weights, rules=tuple(joined_weights(each, new) for each in weights.rules))
     if np.shape(weights) != new.shape:
         raise TypeError(f"joined_weights: expected log weights of {len(new)} experts, got {type(weights).__name__}")
-    kept = jnp.where(new, -jnp.inf, jnp.asarray(weights))
-    share = new.sum() / len(new)
-    rest = kept - jax.scipy.special.logsumexp(kept) + np.log1p(-share)
-    return jnp.where(new, -np.log(len(new)), rest)
+    kept = np.where(new, -np.inf, np.asarray(weights))
+    with np.errstate(divide="ignore"):  # where all are new
+        rest = normalised(kept) + np.log1p(-new.sum() / len(new))
+    return np.where(new, -np.log(len(new)), rest)

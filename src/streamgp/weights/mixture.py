@@ -3,15 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import logsumexp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from streamgp.numerics.arrays import AnyArray, logsumexp, namespace
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.checkpoint.field_types import check_state
 from streamgp.numerics.module import Module, static_field
-from streamgp.weights.base import WeightRule, fresh_start, posterior, relative
+from streamgp.weights.base import WeightRule, fresh_start, posterior, quiet, relative, weighing
 from streamgp.weights.rules import BMA, SoftBayes, fixed_share, share
 
 
@@ -20,7 +19,7 @@ class MixtureState(Module):
     """The state of each rule, and the log weights of the rules for the next row."""
 
     rules: tuple[Any, ...]
-    log_weights: Float[Array, " r"]
+    log_weights: Float[AnyArray, "*n r"]
 
 
 @register
@@ -51,11 +50,12 @@ class Mixture(Module):
         """Return whether every rule shuts experts down, so that none could bring one back."""
         return all(rule.shuts_down for rule in self.rules)
 
-    def init(self, log_prior: Float[Array, " k"]) -> MixtureState:
+    @quiet
+    def init(self, log_prior: Float[AnyArray, " k"]) -> MixtureState:
         """Start every rule from the same log prior, with equal weights of the rules."""
         R = len(self.rules)
         states = tuple(rule.init(log_prior) for rule in self.rules)
-        return MixtureState(states, jnp.full(R, -np.log(R), log_prior.dtype))
+        return MixtureState(states, namespace(log_prior).full(R, -np.log(R), log_prior.dtype))
 
     def check_state(self, state: MixtureState) -> None:
         """Raise ValueError if the state has not one for every rule, and a weight of it."""
@@ -64,25 +64,33 @@ class Mixture(Module):
         for rule, its in zip(self.rules, state.rules, strict=True):
             check_state(rule, its)
 
-    def predict(self, state: MixtureState) -> Float[Array, " k"]:
+    @quiet
+    def predict(self, state: MixtureState) -> Float[AnyArray, "*n k"]:
         """Return the log of the rules' weights of the experts, averaged over the rules."""
-        return logsumexp(state.log_weights[:, None] + self._each(state), axis=0)
+        return logsumexp(state.log_weights[..., :, None] + self._each(state), axis=-2)
 
-    def update(self, state: MixtureState, log_density: Float[Array, " k"]) -> MixtureState:
+    @quiet
+    def update(self, state: MixtureState, log_density: Float[AnyArray, " k"]) -> MixtureState:
         """Learn in every rule, and weigh the rules by the density that each gave the target."""
         log_density = relative(self.predict(state), log_density)
-        evidence = logsumexp(self._each(state) + log_density[None, :], axis=1)
+        evidence = logsumexp(self._each(state) + log_density[None, :])
         weights = fresh_start(posterior(state.log_weights, evidence), self.share)
         pairs = zip(self.rules, state.rules, strict=True)
         return MixtureState(tuple(rule.update(s, log_density) for rule, s in pairs), weights)
+
+    def weighing(self, state: MixtureState) -> MixtureState:
+        """Return what `predict` needs of a state."""
+        pairs = zip(self.rules, state.rules, strict=True)
+        return MixtureState(tuple(weighing(rule, its) for rule, its in pairs), state.log_weights)
 
     def rule_weights(self, state: MixtureState) -> dict[str, float]:
         """Return the weight of each rule for the next row; the sum is one."""
         return dict(zip(self.names, np.exp(np.asarray(state.log_weights)).tolist(), strict=True))
 
-    def _each(self, state: MixtureState) -> Float[Array, "r k"]:
+    def _each(self, state: MixtureState) -> Float[AnyArray, "*n r k"]:
         """Return every rule's log weights of the experts for the next row."""
-        return jnp.stack([rule.predict(s) for rule, s in zip(self.rules, state.rules, strict=True)])
+        each = [rule.predict(s) for rule, s in zip(self.rules, state.rules, strict=True)]
+        return namespace(*each).stack(each, axis=-2)
 
 
 def mixture(rules: Mapping[str, WeightRule], share: float = 0.01) -> Mixture:

@@ -4,17 +4,16 @@ The state of each rule here is the log weights for the next row, so that `predic
 """
 
 from collections.abc import Sequence
+from math import log
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import logsumexp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
+from streamgp.numerics.arrays import AnyArray, logsumexp, namespace
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.module import Module, static_field
-from streamgp.weights.base import WeightRule, fresh_start, posterior, relative
+from streamgp.weights.base import WeightRule, fresh_start, normalised, posterior, quiet, relative
 
 
 @register
@@ -36,20 +35,21 @@ class BMA(Module):
         """Return whether there is a threshold."""
         return self.threshold > 0.0
 
-    def init(self, log_prior: Float[Array, " k"]) -> Float[Array, " k"]:
+    @quiet
+    def init(self, log_prior: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
         """Start from the prior."""
         return log_prior
 
-    def predict(self, state: Float[Array, " k"]) -> Float[Array, " k"]:
+    def predict(self, state: Float[AnyArray, "*n k"]) -> Float[AnyArray, "*n k"]:
         """Return the posterior so far."""
         return state
 
-    def update(self, state: Float[Array, " k"], log_density: Float[Array, " k"]) -> Float[Array, " k"]:
+    @quiet
+    def update(self, state: Float[AnyArray, " k"], log_density: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
         """Apply Bayes' rule, then drop weights below the threshold."""
         state = posterior(state, log_density)
         if self.shuts_down:
-            state = jnp.where(state < np.log(self.threshold), -jnp.inf, state)
-            state = state - logsumexp(state)
+            state = normalised(namespace(state).where(state < np.log(self.threshold), -np.inf, state))
         return state
 
 
@@ -74,7 +74,7 @@ class Share(Module):
         How many groups there are.
     """
 
-    groups: Int[Array, " k"]
+    groups: Int[AnyArray, " k"]
     rate: float = static_field()
     background: float = static_field()
     num_groups: int = static_field()
@@ -82,48 +82,47 @@ class Share(Module):
     shuts_down = False
 
     @property
-    def matrix(self) -> Float[Array, "k k"]:
+    def matrix(self) -> Float[np.ndarray, "k k"]:
         """Return the transition matrix Q, Q[i, j] = Pr(now i | before j); its columns sum to one."""
-        same = self.groups[:, None] == self.groups[None, :]
-        eye = jnp.eye(len(self.groups), dtype=bool)
-        stay = 1.0 - self.rate * (jnp.sum(same, axis=0) - 1)
-        switch = jnp.where(eye, stay, jnp.where(same, self.rate, 0.0))
+        groups = np.asarray(self.groups)
+        same = groups[:, None] == groups[None, :]
+        eye = np.eye(len(self.groups), dtype=bool)
+        stay = 1.0 - self.rate * (np.sum(same, axis=0) - 1)
+        switch = np.where(eye, stay, np.where(same, self.rate, 0.0))
         return (1.0 - self.background) * switch + self.background / len(self.groups)
 
-    def init(self, log_prior: Float[Array, " k"]) -> Float[Array, " k"]:
+    @quiet
+    def init(self, log_prior: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
         """Start from the prior after one switch."""
         return self._switch(log_prior)
 
-    def predict(self, state: Float[Array, " k"]) -> Float[Array, " k"]:
+    def predict(self, state: Float[AnyArray, "*n k"]) -> Float[AnyArray, "*n k"]:
         """Return the weights after the switch."""
         return state
 
-    def update(self, state: Float[Array, " k"], log_density: Float[Array, " k"]) -> Float[Array, " k"]:
+    @quiet
+    def update(self, state: Float[AnyArray, " k"], log_density: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
         """Apply Bayes' rule, then switch."""
         return self._switch(posterior(state, log_density))
 
-    def _switch(self, log_weights: Float[Array, " k"]) -> Float[Array, " k"]:
-        K = len(self.groups)
+    def _switch(self, log_weights: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
+        K, xp = len(self.groups), namespace(log_weights, self.groups)
         if self.num_groups == 1 and self.rate > 0.0:
             # Rounding may take 1 - rate K, zero at the least, below it.
-            switched = jnp.log(max(1.0 - self.rate * K, 0.0) * jnp.exp(log_weights) + self.rate)
+            switched = xp.log(max(1.0 - self.rate * K, 0.0) * xp.exp(log_weights) + self.rate)
             return fresh_start(switched, self.background)
+        members = (self.groups[None] == xp.arange(self.num_groups)[:, None]).astype(log_weights.dtype)
         if self.background > 0.0:
             # As in `fresh_start`, nothing is lost by leaving the logs. A product with the groups is faster than sums
             # by group, and much faster than one with Q.
-            weights = jnp.exp(log_weights)
-            members = (self.groups[None] == jnp.arange(self.num_groups)[:, None]).astype(weights.dtype)
-            keep = jnp.maximum(1.0 - self.rate * members.sum(1), 0.0)[self.groups]
+            weights = xp.exp(log_weights)
+            keep = xp.maximum(1.0 - self.rate * members.sum(1), 0.0)[self.groups]
             switched = keep * weights + self.rate * (members @ weights)[self.groups]
-            return jnp.log((1.0 - self.background) * switched + self.background / K * weights.sum())
-        top = jax.ops.segment_max(log_weights, self.groups, self.num_groups)
-        # The group has no weight at the start.
-        top = jnp.where(jnp.isfinite(top), top, 0.0)
-        mass = jax.ops.segment_sum(jnp.exp(log_weights - top[self.groups]), self.groups, self.num_groups)
-        size = jax.ops.segment_sum(jnp.ones_like(log_weights), self.groups, self.num_groups)
-        group = (top + jnp.log(mass))[self.groups]
-        keep = jnp.log1p(-self.rate * size)[self.groups]
-        return jnp.logaddexp(keep + log_weights, jnp.log(self.rate) + group)
+            return xp.log((1.0 - self.background) * switched + self.background / K * weights.sum())
+        # A group may have no weight at the start.
+        group = logsumexp(xp.where(members > 0.0, log_weights[None], -xp.inf))[self.groups]
+        keep = xp.log1p(-self.rate * members.sum(1))[self.groups]
+        return xp.logaddexp(keep + log_weights, log(self.rate) + group)
 
 
 @register
@@ -136,24 +135,26 @@ class Markov(Module):
         Q[i, j] = Pr(expert i now | expert j before); its columns sum to one.
     """
 
-    matrix: Float[Array, "k k"]
+    matrix: Float[AnyArray, "k k"]
 
     shuts_down = False
 
-    def init(self, log_prior: Float[Array, " k"]) -> Float[Array, " k"]:
+    @quiet
+    def init(self, log_prior: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
         """Start from the prior after one transition."""
         return self._switch(log_prior)
 
-    def predict(self, state: Float[Array, " k"]) -> Float[Array, " k"]:
+    def predict(self, state: Float[AnyArray, "*n k"]) -> Float[AnyArray, "*n k"]:
         """Return the weights after the transition."""
         return state
 
-    def update(self, state: Float[Array, " k"], log_density: Float[Array, " k"]) -> Float[Array, " k"]:
+    @quiet
+    def update(self, state: Float[AnyArray, " k"], log_density: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
         """Apply Bayes' rule, then the transition."""
         return self._switch(posterior(state, log_density))
 
-    def _switch(self, log_weights: Float[Array, " k"]) -> Float[Array, " k"]:
-        return logsumexp(jnp.log(self.matrix) + log_weights[None, :], axis=1)
+    def _switch(self, log_weights: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
+        return logsumexp(namespace(self.matrix).log(self.matrix) + log_weights[None, :])
 
 
 @register
@@ -188,21 +189,22 @@ class DMA(Module):
         if not 0.0 < self.forgetting < 1.0:
             raise ValueError(f"DMA: expected a forgetting exponent in (0, 1), got {self.forgetting}; 1 would be BMA")
 
-    def init(self, log_prior: Float[Array, " k"]) -> Float[Array, " k"]:
+    @quiet
+    def init(self, log_prior: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
         """Start from the faded prior."""
         return self._forget(log_prior)
 
-    def predict(self, state: Float[Array, " k"]) -> Float[Array, " k"]:
+    def predict(self, state: Float[AnyArray, "*n k"]) -> Float[AnyArray, "*n k"]:
         """Return the faded weights."""
         return state
 
-    def update(self, state: Float[Array, " k"], log_density: Float[Array, " k"]) -> Float[Array, " k"]:
+    @quiet
+    def update(self, state: Float[AnyArray, " k"], log_density: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
         """Apply Bayes' rule, then fade."""
         return self._forget(posterior(state, log_density))
 
-    def _forget(self, log_weights: Float[Array, " k"]) -> Float[Array, " k"]:
-        faded = self.forgetting * log_weights
-        return faded - logsumexp(faded)
+    def _forget(self, log_weights: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
+        return normalised(self.forgetting * log_weights)
 
 
 @register
@@ -230,21 +232,24 @@ class SoftBayes(Module):
         if not 0.0 < self.rate < 1.0:
             raise ValueError(f"SoftBayes: expected a learning rate in (0, 1), got {self.rate}; 1 would be BMA")
 
-    def init(self, log_prior: Float[Array, " k"]) -> Float[Array, " k"]:
+    @quiet
+    def init(self, log_prior: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
         """Start from the prior."""
         return log_prior
 
-    def predict(self, state: Float[Array, " k"]) -> Float[Array, " k"]:
+    def predict(self, state: Float[AnyArray, "*n k"]) -> Float[AnyArray, "*n k"]:
         """Return the weights so far."""
         return state
 
-    def update(self, state: Float[Array, " k"], log_density: Float[Array, " k"]) -> Float[Array, " k"]:
+    @quiet
+    def update(self, state: Float[AnyArray, " k"], log_density: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
         """Move each weight a part of the way to its Bayes' update."""
+        xp = namespace(state, log_density)
         log_density = relative(state, log_density)
         total = logsumexp(state + log_density)
         # The weights need no normalising: a sum of 1 + e, by rounding, becomes one of 1 + (1 - rate) e.
-        factor = jnp.logaddexp(np.log1p(-self.rate), np.log(self.rate) + log_density - total)
-        return jnp.where(jnp.isfinite(total), state + factor, state)
+        factor = xp.logaddexp(np.log1p(-self.rate), np.log(self.rate) + log_density - total)
+        return xp.where(xp.isfinite(total), state + factor, state)
 
 
 def fixed_share(num_experts: int, switch: float) -> WeightRule:
@@ -269,7 +274,7 @@ def share(groups: Sequence[int], rate: float, background: float = 0.0) -> Weight
         raise ValueError(f"share: expected a background probability in [0, 1), got {background}")
     if (rate == 0.0 or largest == 1) and background == 0.0:
         return BMA()
-    return Share(jnp.asarray(labels, jnp.int32), float(rate), float(background), int(labels.max()) + 1)
+    return Share(labels.astype(np.int32), float(rate), float(background), int(labels.max()) + 1)
 
 
 def markov(matrix: Any) -> Markov:
@@ -282,4 +287,4 @@ def markov(matrix: Any) -> Markov:
             f"markov: expected non-negative entries whose columns sum to one (Q[i, j] = Pr(now i | before j)), "
             f"got column sums {Q.sum(0)}"
         )
-    return Markov(jnp.asarray(Q))
+    return Markov(Q)

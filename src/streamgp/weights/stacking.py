@@ -8,17 +8,18 @@ All rules here learn from ``x = r / w'r``, minus the gradient of the row's log l
 most 1 / w_k for expert k, and does not change if all densities are multiplied by one number.
 """
 
-import jax
-import jax.numpy as jnp
+import sys
+from typing import Any
+
 import numpy as np
-from jax.scipy.special import logsumexp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from streamgp.numerics import tree
+from streamgp.numerics.arrays import AnyArray, logsumexp, namespace
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.linalg import cholesky, cholesky_solve
 from streamgp.numerics.module import Module, static_field
-from streamgp.weights.base import fresh_start, relative
+from streamgp.weights.base import fresh_start, normalised, quiet, relative
 
 # A weight below e^-this can gain no more at one row: the logs of the weights stay finite, whatever the densities.
 _MAX_LOG_RATIO = np.log(1e12)
@@ -65,32 +66,34 @@ class ExponentiatedGradient(Module):
         if not 0.0 <= self.share < 1.0:
             raise ValueError(f"ExponentiatedGradient: expected a share in [0, 1), got {self.share}")
 
-    def init(self, log_prior: Float[Array, " k"]) -> Float[Array, " k"]:
+    @quiet
+    def init(self, log_prior: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
         """Start from the prior after one fresh start."""
         return fresh_start(log_prior, self.share)
 
-    def predict(self, state: Float[Array, " k"]) -> Float[Array, " k"]:
+    def predict(self, state: Float[AnyArray, "*n k"]) -> Float[AnyArray, "*n k"]:
         """Return the weights so far."""
         return state
 
-    def update(self, state: Float[Array, " k"], log_density: Float[Array, " k"]) -> Float[Array, " k"]:
+    @quiet
+    def update(self, state: Float[AnyArray, " k"], log_density: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
         """Raise each log weight by the rate times its share of the gradient, and normalise."""
+        xp = namespace(state, log_density)
         log_density = relative(state, log_density)
         total = logsumexp(state + log_density)
-        ratio = jnp.exp(jnp.minimum(log_density - total, _MAX_LOG_RATIO))
-        raised = jnp.where(jnp.isfinite(total), state + self.rate * ratio, state)
+        ratio = xp.exp(xp.minimum(log_density - total, _MAX_LOG_RATIO))
+        raised = xp.where(xp.isfinite(total), state + self.rate * ratio, state)
         # The maximum may be 1e10, and the logarithm of a sum would be lost in rounding beside it.
-        raised = raised - raised.max()
-        return fresh_start(raised - logsumexp(raised), self.share)
+        return fresh_start(normalised(raised - raised.max()), self.share)
 
 
 @register
 class NewtonState(Module):
     """Log weights for the next row, and the quadratic below the log score so far: b'p - p'A p / 2 for a blend p."""
 
-    log_weights: Float[Array, " k"]
-    A: Float[Array, "k k"]
-    b: Float[Array, " k"]
+    log_weights: Float[AnyArray, " k"]
+    A: Float[AnyArray, "k k"]
+    b: Float[AnyArray, " k"]
 
 
 @register
@@ -131,28 +134,36 @@ class NewtonStep(Module):
         if not 0.0 < self.mixing < 1.0:
             raise ValueError(f"NewtonStep: expected a mixing in (0, 1), got {self.mixing}")
 
-    def init(self, log_prior: Float[Array, " k"]) -> NewtonState:
+    @quiet
+    def init(self, log_prior: Float[AnyArray, " k"]) -> NewtonState:
         """Start from the prior, with A = I."""
-        eye = jnp.eye(len(log_prior), dtype=log_prior.dtype)
-        return NewtonState(fresh_start(log_prior, self.mixing), eye, jnp.exp(log_prior))
+        xp = namespace(log_prior)
+        eye = xp.eye(len(log_prior), dtype=log_prior.dtype)
+        return NewtonState(fresh_start(log_prior, self.mixing), eye, xp.exp(log_prior))
 
-    def predict(self, state: NewtonState) -> Float[Array, " k"]:
+    def predict(self, state: NewtonState | Float[AnyArray, "*n k"]) -> Float[AnyArray, "*n k"]:
         """Return the weights so far."""
+        return state.log_weights if isinstance(state, NewtonState) else state
+
+    def weighing(self, state: NewtonState) -> Float[AnyArray, " k"]:
+        """Return what `predict` needs of a state: no matrix."""
         return state.log_weights
 
-    def update(self, state: NewtonState, log_density: Float[Array, " k"]) -> NewtonState:
+    @quiet
+    def update(self, state: NewtonState, log_density: Float[AnyArray, " k"]) -> NewtonState:
         """Add the row to the quadratic, and move to its best blend."""
+        xp = namespace(state.log_weights, log_density)
         log_density = relative(state.log_weights, log_density)
         total = logsumexp(state.log_weights + log_density)
-        ratio = jnp.exp(log_density - total)
-        x = (1.0 - self.mixing) * ratio + self.mixing * jnp.mean(ratio)
-        beta = 3.0 / (1.0 + 2.0 * jnp.max(x))
-        A, b = state.A + beta * jnp.outer(x, x), state.b + (1.0 + beta) * x
-        after = NewtonState(fresh_start(jnp.log(nearest_blend(A, b)), self.mixing), A, b)
-        return tree.map(lambda new, old: jnp.where(jnp.isfinite(total), new, old), after, state)
+        ratio = xp.exp(log_density - total)
+        x = (1.0 - self.mixing) * ratio + self.mixing * xp.mean(ratio)
+        beta = 3.0 / (1.0 + 2.0 * xp.max(x))
+        A, b = state.A + beta * xp.outer(x, x), state.b + (1.0 + beta) * x
+        after = NewtonState(fresh_start(xp.log(nearest_blend(A, b)), self.mixing), A, b)
+        return tree.map(lambda new, old: xp.where(xp.isfinite(total), new, old), after, state)
 
 
-def nearest_blend(A: Float[Array, "k k"], b: Float[Array, " k"]) -> Float[Array, " k"]:
+def nearest_blend(A: Float[AnyArray, "k k"], b: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
     """Find the point p of the simplex nearest to A^-1 b in the norm of `A`: it has the least p'A p / 2 - b'p.
 
     By an interior point with predictor and corrector (Mehrotra 1992), from the centre of the simplex. The gap between
@@ -166,40 +177,47 @@ def nearest_blend(A: Float[Array, "k k"], b: Float[Array, " k"]) -> Float[Array,
     b
         The linear part.
     """
-    K = len(b)
-    scale = jnp.trace(A) / K
+    K, xp = len(b), namespace(A, b)
+    scale = xp.trace(A) / K
     A, b = A / scale, b / scale
-    even = jnp.full(K, 1.0 / K, b.dtype)
+    even = xp.full(K, 1.0 / K, b.dtype)
     slope = A @ even - b
     # Feasible at once: the slope is one number for all (the multiplier of the sum) plus a positive price of each.
-    price = slope - slope.min() + 0.1 * jnp.ptp(slope) + 1e-3
+    price = slope - slope.min() + 0.1 * (slope.max() - slope.min()) + 1e-3
 
-    def unfinished(at: tuple) -> Array:
+    def unfinished(at: tuple) -> Any:
         step, p, price = at
-        return (step < _MAX_STEPS) & (p @ price > 64.0 * jnp.finfo(b.dtype).eps)
+        return (step < _MAX_STEPS) & (p @ price > 64.0 * np.finfo(b.dtype).eps)
 
     def improve(at: tuple) -> tuple:
         step, p, price = at
-        L = cholesky(A + jnp.diag(price / p))
-        along_one = cholesky_solve(L, jnp.ones((K, 1), b.dtype))[:, 0]
+        L = cholesky(A + xp.diag(price / p))
+        along_one = cholesky_solve(L, xp.ones((K, 1), b.dtype))[:, 0]
 
-        def direction(target: Array) -> tuple:
+        def direction(target: AnyArray) -> tuple:
             """Return Newton's step to p * price = target, the sum of p kept."""
             free = cholesky_solve(L, (b - A @ p + target / p)[:, None])[:, 0]
             to_p = free - along_one * (free.sum() / along_one.sum())
             return to_p, (target - price * (p + to_p)) / p
 
         mean = p @ price / K
-        to_p, to_price = direction(jnp.zeros_like(p))
+        to_p, to_price = direction(xp.zeros_like(p))
         reached = (p + _longest(p, to_p) * to_p) @ (price + _longest(price, to_price) * to_price) / K
         to_p, to_price = direction((reached / mean) ** 3 * mean - to_p * to_price)
-        length = 0.995 * jnp.minimum(_longest(p, to_p), _longest(price, to_price))
+        length = 0.995 * xp.minimum(_longest(p, to_p), _longest(price, to_price))
         p = p + length * to_p
         return step + 1, p / p.sum(), price + length * to_price
 
-    return jax.lax.while_loop(unfinished, improve, (0, even, price))[1]
+    at: tuple = (0, even, price)
+    if xp is not np:
+        return sys.modules["jax"].lax.while_loop(unfinished, improve, at)[1]
+    while unfinished(at):
+        at = improve(at)
+    return at[1]
 
 
-def _longest(x: Float[Array, " k"], step: Float[Array, " k"]) -> Array:
+def _longest(x: Float[AnyArray, " k"], step: Float[AnyArray, " k"]) -> Any:
     """Return the longest part of a step, at most all of it, that leaves a positive x no less than zero."""
-    return jnp.minimum(1.0, jnp.min(jnp.where(step < 0.0, -x / step, jnp.inf)))
+    xp = namespace(x, step)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return xp.minimum(1.0, xp.min(xp.where(step < 0.0, -x / step, xp.inf)))

@@ -1,5 +1,7 @@
 """Linear, polynomial and user-made bases against their definitions."""
 
+import warnings
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -36,13 +38,34 @@ def test_polynomial_refuses_other_orders(order):
         Polynomial(2, order)
 
 
-def test_user_function_finds_its_number_of_features():
+@pytest.mark.parametrize("library", [np, jnp])
+def test_user_function_finds_its_number_of_features(library):
     def products(X):
-        return jnp.stack([X[:, 0] * X[:, 1], jnp.sin(X[:, 0]), X[:, 1] ** 2], axis=1)
+        return library.stack([X[:, 0] * X[:, 1], library.sin(X[:, 0]), X[:, 1] ** 2], axis=1)
 
     basis = UserFunction(products, 2)
     assert (basis.num_features, basis.num_inputs) == (3, 2)
-    np.testing.assert_allclose(basis(X), products(X))
+    rows = np.asarray(X, float)
+    Phi = basis(rows)
+    assert isinstance(Phi, np.ndarray) and Phi.dtype == np.float64
+    np.testing.assert_allclose(Phi, np.stack([rows[:, 0] * rows[:, 1], np.sin(rows[:, 0]), rows[:, 1] ** 2], axis=1))
+
+
+def test_a_function_in_jax_numpy_serves_an_accelerator():
+    basis = UserFunction(lambda X: jnp.sin(X) + 1.0, 2)
+    found = jax.jit(lambda X: basis(X) * basis.num_features)(X)
+    np.testing.assert_allclose(found, 2.0 * (np.sin(X) + 1.0))
+
+
+def test_user_function_gets_numpys_rows_and_may_count():
+    def steps(X):
+        assert isinstance(X, np.ndarray)
+        return np.log(np.abs(X)) < X
+
+    with warnings.catch_warnings(action="error"):
+        basis = UserFunction(steps, 2)
+        assert basis.num_features == 2
+    np.testing.assert_array_equal(basis(np.array([[2.0, 3.0], [-1e-9, -5.0]])), [[1.0, 1.0], [1.0, 0.0]])
 
 
 @pytest.mark.parametrize("function", [lambda X: X[:, 0], lambda X: X.T, lambda X: X[None]])

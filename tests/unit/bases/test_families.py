@@ -8,7 +8,7 @@ import pytest
 
 from streamgp.bases import BASES, Basis, UserFunction
 from streamgp.bases.trigonometry import sine, sine_and_cosine
-from streamgp.numerics import keys
+from streamgp.numerics import keys, tree
 from streamgp.numerics.checkpoint.encoding import decode, encode
 
 WARM_UP = np.random.default_rng(0).normal(size=(40, 3))
@@ -68,12 +68,12 @@ def test_numpy_gives_what_jax_gives_alone_and_in_a_stack(name):
     near_and_far = np.concatenate([NEW, 40.0 * NEW, np.zeros((1, 3))])
     wanted = np.stack([features(basis, jnp.asarray(near_and_far)) for basis in bases])
     outside = np.stack([basis.outside(jnp.asarray(near_and_far)) for basis in bases])
-    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *bases)
-    alone = jax.tree.map(lambda leaf: leaf[0], stacked)
+    stacked = tree.map(lambda *leaves: np.stack(leaves), *bases)
+    alone = tree.map(lambda leaf: leaf[0], stacked)
     phi = alone(near_and_far)
     assert isinstance(phi, np.ndarray) and isinstance(stacked(near_and_far), np.ndarray)
-    scale = np.abs(wanted).max()
-    atol = rounding(name, 1e-13) * scale
+    # Either factorises the kernel of a Nystrom basis by itself: an eps there times its condition, up to 1e6.
+    atol = (1e-10 if name == "nystrom" else rounding(name, 1e-13)) * np.abs(wanted).max()
     np.testing.assert_allclose(phi, wanted[0], rtol=1e-11, atol=atol)
     np.testing.assert_allclose(np.broadcast_to(stacked(near_and_far), wanted.shape), wanted, atol=atol)
     np.testing.assert_array_equal(np.broadcast_to(stacked.outside(near_and_far), outside.shape), outside)
@@ -90,7 +90,7 @@ def test_sine_and_cosine_by_the_half_angle(angle):
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
 @pytest.mark.parametrize("name", [n for n in BASES if "lengthscale" in BASES[n].trainable])
 def test_derivatives_are_finite_for_any_lengthscale(name, dtype):
-    basis = jax.tree.map(lambda leaf: leaf.astype(dtype), build(name))
+    basis = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), build(name))
     # Rows repeat each other and, for centres, lie on one.
     rows = jnp.asarray(np.concatenate([NEW, NEW[:2], getattr(basis, "centres", NEW)[:2]]), dtype)
 
@@ -148,11 +148,11 @@ def test_five_hundred_inputs(name):
     assert np.isfinite(phi).all()
 
 
-def test_arrays_have_the_ambient_precision(name):
-    with jax.enable_x64(False):
-        leaves = jax.tree.leaves(build(name))
-        assert all(isinstance(leaf, jax.Array) and leaf.dtype in (jnp.float32, jnp.int32) for leaf in leaves)
-    assert all(leaf.dtype in (jnp.float64, jnp.int32) for leaf in jax.tree.leaves(build(name)))
+@pytest.mark.parametrize("x64", [False, True])
+def test_arrays_are_numpys_whatever_jax_is_set_to(name, x64):
+    with jax.enable_x64(x64):
+        leaves = tree.leaves(build(name).precomputed())
+        assert all(isinstance(leaf, np.ndarray) and leaf.dtype in (np.float64, np.int32) for leaf in leaves)
 
 
 def test_shapes_are_never_promoted_silently(name):

@@ -103,7 +103,9 @@ import jax.numpy as jnp
 import numpy as np
 from sklearn.ensemble import RandomForestRegressor
 
+import streamgp.numerics.accelerator
 from streamgp.bases.learners import Learner, remember
+from streamgp.numerics import keys
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(300, 3))

@@ -18,15 +18,19 @@ _pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer_of.restype, _pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
 
 
+def pointer(module: ModuleType, name: str) -> int:
+    """Return the address of a routine of `scipy.linalg.cython_blas` or `cython_lapack`."""
+    capsule = module.__pyx_capi__[name]
+    return _pointer_of(capsule, _name_of(capsule))
+
+
 def _routine(module: ModuleType, name: str, prototype: Any = ctypes.CFUNCTYPE) -> Callable[..., None]:
     """Return a routine as a function of plain addresses; it has as many arguments as its signature names.
 
     With `ctypes.PYFUNCTYPE` it keeps the lock: a short call is over before another thread has woken up.
     """
-    capsule = module.__pyx_capi__[name]
-    signature = _name_of(capsule)
-    arguments = signature.count(b",") + 1
-    return prototype(None, *[ctypes.c_void_p] * arguments)(_pointer_of(capsule, signature))
+    arguments = _name_of(module.__pyx_capi__[name]).count(b",") + 1
+    return prototype(None, *[ctypes.c_void_p] * arguments)(pointer(module, name))
 
 
 _dsymm = _routine(cython_blas, "dsymm")

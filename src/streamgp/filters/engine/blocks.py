@@ -3,11 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
 
 from streamgp.bases.base import Basis
 from streamgp.core import AnyArray, namespace
@@ -96,23 +93,7 @@ def member(stacked: Any, index: Any) -> Any:
 
 def stack(trees: Sequence[Any]) -> Any:
     """Stack modules of equal shape as one, with a leading axis."""
-
-    def joined(*leaves: Any) -> Array:
-        if all(map(_as_it_is_in_numpy, leaves)):
-            # Stacking in NumPy compiles nothing.
-            return jax.device_put(np.stack(leaves))
-        return jnp.stack(leaves)
-
-    return tree.map(joined, *trees)
-
-
-def _as_it_is_in_numpy(a: Any) -> bool:
-    """Return whether an array would come back from NumPy with its type, where it was."""
-    if isinstance(a, Tracer) or a.dtype != jax.dtypes.canonicalize_dtype(a.dtype, allow_extended_dtype=True):
-        return False
-    return isinstance(a, np.ndarray | np.generic) or (
-        not jnp.issubdtype(a.dtype, jax.dtypes.extended) and a.devices() == {jax.devices()[0]}
-    )
+    return tree.map(lambda *leaves: namespace(*leaves).stack(leaves), *trees)
 
 
 def group_by_shape(bases: Sequence[Basis]) -> list[list[list[int]]]:

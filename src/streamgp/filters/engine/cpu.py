@@ -5,36 +5,33 @@ one product of this size leave more. Nothing of it is compiled.
 """
 
 import os
+import sys
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache, partial
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 from jaxtyping import Bool, Float
 
 from streamgp.bases.base import Basis
 from streamgp.core import AnyArray
 from streamgp.filters.dynamics import Dynamics
-from streamgp.filters.engine import blockfilter
+from streamgp.filters.engine import blockfilter, native
 from streamgp.filters.engine.block_covariances import LARGE
 from streamgp.filters.engine.blocks import Blocks, Group, features, forecast_features, member
 from streamgp.filters.kalman import ExpertVariances, FilterState, ForecastFeatures, Predicted
 from streamgp.numerics import tree
+from streamgp.numerics.arrays import is_jax, is_traced
 from streamgp.numerics.precision import float64
 from streamgp.numerics.threads import one_blas_thread
 
 
 def supports(*arrays: Any) -> bool:
-    """Return whether this engine can take these: concrete numbers in float64, where the CPU is the device."""
-    return (
-        all(not isinstance(a, Tracer) and a.dtype == np.float64 for a in arrays)
-        and jnp.zeros(0).dtype == np.float64
-        and jax.default_backend() == "cpu"
-    )
+    """Return whether this engine can take these: numbers in float64, none of them on another device than the CPU."""
+    if any(a.dtype != np.float64 for a in arrays) or is_traced(*arrays):
+        return False
+    return not is_jax(*arrays) or sys.modules["jax"].default_backend() == "cpu"
 
 
 def update_groups(
@@ -149,6 +146,9 @@ def _run(
 ) -> None:
     Phi, gram, theirs, between = zip(*(future.result() for future in prepared), strict=True)
     moves = _moves(dynamics)
+    if native.supports(beliefs, later_tau):
+        native.update_blocks(beliefs, list(Phi), list(gram) if moves else None, rows, dynamics, noise, into)
+        return
     grams = _stack(gram) if moves else None
     later = None
     if later_tau is not None:

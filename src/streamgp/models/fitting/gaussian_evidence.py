@@ -29,7 +29,7 @@ def log_evidence(
 
 def evidence_and_gradient(
     Phi: Float[AnyArray, "n f"], y: Float[AnyArray, "n e"], prior_var: Any, noise_var: Any
-) -> tuple[Any, tuple[AnyArray, AnyArray, Any, Any]]:
+) -> tuple[Any, tuple[Any, Any, Any, Any]]:
     """Compute `log_evidence`, and its gradient by all four in closed form."""
     n, F = Phi.shape
     return (_weight_space if n > F else _function_space)(Phi, y, prior_var, noise_var)

@@ -17,7 +17,6 @@ from streamgp.models.fitting.gaussian_evidence import Fit, fit_at, limits, loss_
 from streamgp.models.fitting.hyperparameters import flatten
 from streamgp.numerics import keys, tree
 from streamgp.numerics.keys import Key
-from streamgp.numerics.linalg import symmetrise
 
 MAX_DIRECTIONS = 300  # a Hessian of more hyperparameters is not computed
 # The variance of each coordinate where no Hessian is computed (Waxman and Djuric 2024, 5).
@@ -53,7 +52,8 @@ def evidence_hessian(
         return y.size * loss_and_gradient(flat, basis, trainable, X, y)[1][along]
 
     rows = [gradient(flat + step) - gradient(flat - step) for step in _STEP * np.eye(flat.size)[along]]
-    return symmetrise(np.stack(rows)) / (2.0 * _STEP)
+    hessian = np.stack(rows) / (2.0 * _STEP)
+    return 0.5 * (hessian + hessian.T)
 
 
 def covariance_root(hessian: Float[np.ndarray, "p p"]) -> Float[np.ndarray, "p p"]:

@@ -46,9 +46,7 @@ def with_value(model: _Model, name: str, value: Any) -> _Model:
     return model.with_arrays([value if field == name else getattr(model, field) for field in fields])  # type: ignore[return-value]
 
 
-def by_coordinates(
-    model: Basis | Likelihood, names: tuple[str, ...], slopes: Mapping[str, np.ndarray]
-) -> dict[str, np.ndarray]:
+def by_coordinates(model: Basis | Likelihood, names: tuple[str, ...], slopes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the gradient by the coordinates of `unconstrain`, from that by the hyperparameters themselves."""
     return {
         name: slopes[name] * getattr(model, name) if model.trainable[name] == "positive" else slopes[name]
@@ -61,7 +59,7 @@ def flatten(hyper: Mapping[str, Any]) -> Float[np.ndarray, " p"]:
     return np.concatenate([np.zeros(0), *(np.ravel(value) for value in tree.leaves(hyper))])
 
 
-def unflatten(flat: Float[np.ndarray, " p"], like: Mapping[str, Any]) -> dict[str, Any]:
+def unflatten(flat: Float[AnyArray, " p"], like: Mapping[str, Any]) -> dict[str, Any]:
     """Return the dictionary that `flatten` makes `flat` of, of the form of `like`."""
     found, at = {}, 0
     for name in sorted(like):

@@ -6,21 +6,20 @@ of their errors (Weinberger and Ordentlich 2002, whose feedback is delayed as we
 of which sees every h-th row).
 """
 
+import sys
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import logsumexp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Bool, Float, Int
 
 from streamgp.core import Predictive, namespace, recalibration
 from streamgp.filters.noise import NoiseKinds, NoiseState
+from streamgp.models.gaussian.target_values import mixed_levels, target_values
 from streamgp.numerics import tree
-from streamgp.numerics.arrays import AnyArray
+from streamgp.numerics.arrays import AnyArray, logsumexp
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.module import Module
-from streamgp.weights import OUTLIER_LOG_DENSITY, Mixture, WeightRule, present, scan_rule, trust
+from streamgp.weights import OUTLIER_LOG_DENSITY, Mixture, WeightRule, present, scan_rule, trust, weighing
 
 
 @register
@@ -83,7 +82,9 @@ def learn_from_targets(
     gap: Float[AnyArray, " n"],
     is_outlier: Bool[AnyArray, "n f"] | None = None,
     asleep: Bool[AnyArray, " f"] | None = None,
-) -> tuple[ScoringState, Predictive, Float[Array, "n r"] | None, Bool[Array, " n"] | None, Float[Array, " n"]]:
+) -> tuple[
+    ScoringState, Predictive, Float[AnyArray, "n r"] | None, Bool[AnyArray, " n"] | None, Float[AnyArray, " n"]
+]:
     """Learn from consecutive rows.
 
     Parameters
@@ -114,20 +115,20 @@ def learn_from_targets(
         The log density of each target under the mixture, before it is recalibrated; NaN of rows that do not count.
     """
     weights, noise, pending, levels = state
-    absent = None
+    xp, absent = namespace(loc, y, mask), None
     if asleep is not None:
-        loc, var = (jnp.where(jnp.asarray(asleep)[None, :, None], jnp.nan, jnp.asarray(a)) for a in (loc, var))
-        absent = jnp.repeat(jnp.asarray(asleep), len(kinds.discounts))
+        loc, var = (xp.where(asleep[None, :, None], xp.nan, a) for a in (loc, var))
+        absent = xp.repeat(asleep, len(kinds.discounts))
     due, scored, schedule, noises, last = (loc, var), mask, _Schedule.of(mask), None, None
     if pending is not None:
         due = schedule.pop_due((pending.loc, pending.var), due)
-        scored = mask & ~jnp.isnan(due[0]).all((1, 2))
-        gap = jnp.full(len(y), float(pending.horizon), y.dtype)
+        scored = mask & ~xp.isnan(due[0]).all((1, 2))
+        gap = xp.full(len(y), float(pending.horizon), y.dtype)
     if noise is not None:
         error = y[:, None, :] - due[0]
         if pending is not None and pending.noise is not None:
-            counted = scored[:, None] if is_outlier is None else scored[:, None] & ~jnp.asarray(is_outlier)
-            last = schedule.pop_due(pending.noise.error, jnp.where(counted[:, :, None], error, 0.0))
+            counted = scored[:, None] if is_outlier is None else scored[:, None] & ~is_outlier
+            last = schedule.pop_due(pending.noise.error, xp.where(counted[:, :, None], error, 0.0))
         noise, noises = kinds.update_rows(noise, error, due[1], gap, scored, last, is_outlier)
     noises_due = noises
     if pending is not None:
@@ -138,31 +139,31 @@ def learn_from_targets(
     experts_due = add_noise(kinds, noises_due, due[0], due[1], gap)
     # The errors of h forecasts that overlap are much the same error: together they count as one row.
     overlap = 1 if pending is None else pending.horizon
-    log_density = Predictive(jnp.zeros(loc.shape[:2]), *experts_due).component_log_density(y) / overlap
+    said, below = target_values(*experts_due, y, len(kinds.discounts))
+    log_density = said.sum(-1) / overlap
     log_density, flagged = fill_missing_density(log_density), None
     if is_outlier is not None:
-        is_outlier = jnp.repeat(jnp.asarray(is_outlier), len(kinds.discounts), axis=1)
+        is_outlier = xp.repeat(is_outlier, len(kinds.discounts), axis=1)
     least = OUTLIER_LOG_DENSITY * y.shape[1] / overlap
     weights, before = scan_rule(rule, weights, log_density, scored, is_outlier, least, absent)
-    log_weights = present(jax.vmap(rule.predict)(before), absent)
-    scores = jnp.where(scored, logsumexp(log_weights + log_density, axis=1), jnp.nan)
+    log_weights = present(rule.predict(before), None if absent is None else absent[None])
+    scores = xp.where(scored, logsumexp(log_weights + log_density), xp.nan)
     if is_outlier is not None:
-        flagged = jax.vmap(trust)(log_weights, is_outlier) < 0.5
-        scores = jnp.where(flagged, jnp.nan, scores)
+        flagged = trust(log_weights, is_outlier) < 0.5
+        scores = xp.where(flagged, xp.nan, scores)
     counts = None
     if levels is not None:
-        finite = drop_non_finite(log_weights, *experts_due[:2])
-        u = Predictive(*finite, experts_due[2]).levels(y)
+        u = mixed_levels(drop_non_finite(log_weights, *experts_due[:2])[0], below)
         levels, counts = recalibration.learn_rows(levels, u, scored)
     if pending is not None:
-        before = _after_each(before, weights)
+        before = _after_each(before, weighing(rule, weights))
         counts = None if levels is None else _after_each(counts, levels)
     shares = None if counts is None else recalibration.shares(counts)
-    rules = jnp.exp(before.log_weights) if isinstance(rule, Mixture) else None
+    rules = xp.exp(before.log_weights) if isinstance(rule, Mixture) else None
     if pending is not None:
-        log_weights = jax.vmap(rule.predict)(before)
+        log_weights = rule.predict(before)
     log_weights, loc, var = drop_non_finite(log_weights, loc, var)
-    loc = jnp.where(mask[:, None, None], loc, jnp.nan)
+    loc = xp.where(mask[:, None, None], loc, xp.nan)
     predictive = Predictive(log_weights, loc, var, dof, recalibration=shares)
     return ScoringState(weights, noise, pending, levels), predictive, rules, flagged, scores
 
@@ -187,8 +188,10 @@ def drop_non_finite(
         return log_weights, loc, var
     loc, var = xp.where(finite[..., None], loc, 0.0), xp.where(finite[..., None], var, 1.0)
     left = xp.where(finite, log_weights, -xp.inf)
-    total = xp.log(xp.exp(left).sum(-1, keepdims=True))
-    renormalised = xp.where(xp.isfinite(total), left - total, log_weights)
+    with np.errstate(divide="ignore"):  # there may be none with weight
+        total = xp.log(xp.exp(left).sum(-1, keepdims=True))
+    known = xp.isfinite(total)
+    renormalised = xp.where(known, left - xp.where(known, total, 0.0), log_weights)
     return xp.where(finite.all(-1, keepdims=True), log_weights, renormalised), loc, var
 
 
@@ -198,15 +201,14 @@ def add_noise(
     loc: Float[AnyArray, "n f e"],
     var: Float[AnyArray, "n f e"],
     gap: Float[AnyArray, " n"],
-) -> tuple[Float[AnyArray, "n k e"], Float[AnyArray, "n k e"], Float[Array, "n k"] | None]:
+) -> tuple[Float[AnyArray, "n k e"], Float[AnyArray, "n k e"], Float[AnyArray, "n k"] | None]:
     """Return mean, variance and degrees of freedom (None: Gaussian) of all experts from the filters' predictions.
 
     `noises` are the states of the noise before each row, or a single one for all; `gap` is the time since then.
     """
     if noises is None:
-        return jnp.asarray(loc), var, None
-    mean, scaled, dof = kinds.predict(noises, loc, var, gap)
-    return mean, scaled, jnp.asarray(dof)
+        return loc, var, None
+    return kinds.predict(noises, loc, var, gap)
 
 
 class _Schedule(NamedTuple):
@@ -216,14 +218,14 @@ class _Schedule(NamedTuple):
     the `order` of those that are not masked. The entry with number ``due[i]`` belongs to row i.
     """
 
-    order: Int[Array, " n"]
-    due: Int[Array, " n"]
-    count: Int[Array, ""]
+    order: Int[AnyArray, " n"]
+    due: Int[AnyArray, " n"]
+    count: Int[AnyArray, ""]
 
     @classmethod
     def of(cls, mask: Bool[AnyArray, " n"]) -> "_Schedule":
-        mask = jnp.asarray(mask)
-        return cls(jnp.argsort(~mask), jnp.cumsum(mask) - mask, mask.sum())
+        xp = namespace(mask)
+        return cls(xp.argsort(~mask, stable=True), xp.cumsum(mask) - mask, mask.sum())
 
     def pop_due(self, queue: Any, made: Any) -> Any:
         """Return the entry of each row, which was made when the row was forecast."""
@@ -231,12 +233,17 @@ class _Schedule(NamedTuple):
 
     def remaining(self, queue: Any, made: Any) -> Any:
         """Return the queue after the rows."""
-        return tree.map(lambda a, b: jax.lax.dynamic_slice_in_dim(self._join(a, b), self.count, len(a)), queue, made)
+        return tree.map(lambda a, b: self._rest(self._join(a, b), len(a)), queue, made)
 
-    def _join(self, queue: AnyArray, made: AnyArray) -> Array:
-        return jnp.concatenate([jnp.asarray(queue), jnp.asarray(made)[self.order]])
+    def _join(self, queue: AnyArray, made: AnyArray) -> AnyArray:
+        return namespace(queue, made).concatenate([queue, made[self.order]])
+
+    def _rest(self, joined: AnyArray, length: int) -> AnyArray:
+        if namespace(joined, self.count) is np:
+            return joined[self.count : self.count + length]
+        return sys.modules["jax"].lax.dynamic_slice_in_dim(joined, self.count, length)
 
 
 def _after_each(before: Any, last: Any) -> Any:
     """Return the state after each row, from those before each row and the one after all."""
-    return tree.map(lambda a, b: jnp.concatenate([a[1:], jnp.asarray(b)[None]]), before, last)
+    return tree.map(lambda a, b: namespace(a, b).concatenate([a[1:], b[None]]), before, last)

@@ -8,14 +8,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
 
 from streamgp.core import AnyArray, Info, Predictive, RowEngine, StreamModel, namespace, recalibration
-from streamgp.filters.engine import cpu, xla
+from streamgp.filters.engine import cpu
 from streamgp.filters.engine.blocks import Group, group_by_shape, in_blocks, num_features, split_by_group, stack
 from streamgp.filters.engine.clock import advance, elapsed
 from streamgp.filters.kalman import ExpertVariances, prior_state
@@ -24,11 +21,12 @@ from streamgp.models.agreement import check_ensemble
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian import resting
 from streamgp.models.gaussian.delayed_feedback import PendingForecasts
-from streamgp.models.gaussian.mixing import learn_weights, learn_weights_briefly, learn_weights_fast, mix
+from streamgp.models.gaussian.mixing import learn_weights, mix
 from streamgp.models.gaussian.resting import Resting
 from streamgp.models.gaussian.state import EnsembleState
+from streamgp.numerics import tree
+from streamgp.numerics.arrays import is_traced
 from streamgp.numerics.checkpoint.encoding import register
-from streamgp.numerics.compilation import is_traced
 from streamgp.numerics.keys import Key
 from streamgp.numerics.module import static_field
 from streamgp.numerics.standardise import Standardiser
@@ -50,8 +48,8 @@ class Ensemble(StreamModel):
 
     groups: tuple[Group, ...]
     rule: WeightRule
-    log_prior: Float[Array, " k"]
-    time_unit: Float[Array, ""]
+    log_prior: Float[AnyArray, " k"]
+    time_unit: Float[AnyArray, ""]
     order: tuple[int, ...] = static_field()
     names: tuple[str, ...] = static_field()
     num_inputs: int = static_field()
@@ -73,13 +71,13 @@ class Ensemble(StreamModel):
         return len(self.noise.discounts)
 
     @property
-    def _shapes(self) -> list[tuple[int, ...]]:
+    def shapes(self) -> list[tuple[int, ...]]:
         """Return (G, R) of every group."""
         return [group.noise.prior_var.shape for group in self.groups]
 
     def init(self, key: Key, horizon: int = 0) -> EnsembleState:
         """Return the prior state, to forecast `horizon` rows ahead; `key` is not used."""
-        given = [group.noise.prior_var for group in self.groups]  # in NumPy nothing is compiled
+        given = [group.noise.prior_var for group in self.groups]
         prior_vars = cpu.as_numpy(given) if cpu.supports(self.log_prior, *given) else given
         filters = [
             prior_state(num_features(group), self.num_outputs, prior_var, self.guarded)
@@ -94,7 +92,7 @@ class Ensemble(StreamModel):
 
     def check_state(self, state: EnsembleState) -> None:
         """Raise ValueError if the state has other filters or weights than this ensemble."""
-        check_ensemble(self.rule, self.order, self._shapes, state.filters, state.weights)
+        check_ensemble(self.rule, self.order, self.shapes, state.filters, state.weights)
         if len(self.log_prior) != self.num_experts or (state.noise is not None) != self.noise.adapt:
             raise ValueError(f"expected {len(self.log_prior)} experts and their noise, got {self.num_experts}")
 
@@ -128,8 +126,8 @@ class Ensemble(StreamModel):
         return rule_weights(self.rule, state.weights)
 
     def _runs_on_cpu(self, state: EnsembleState, *rows: Any) -> bool:
-        """Return whether the CPU's engine runs the filters, which is fastest for what it supports; else XLA does."""
-        return not is_traced((self, state, rows)) and cpu.supports(self.log_prior, *state.arrays, *rows)
+        """Return whether the CPU's engine runs the filters, and all else is NumPy's; if not, XLA does all."""
+        return cpu.supports(self.log_prior, *state.arrays, *rows) and not is_traced(*tree.leaves((self, state)))
 
     def predict(
         self,
@@ -144,22 +142,16 @@ class Ensemble(StreamModel):
         """
         if not self._runs_on_cpu(state, X):
             return self._predict_compiled(state, X, times, extra)
-        X, last_time, times = cpu.as_numpy((X, state.last_time, times))
-        tau = elapsed(self.time_unit, last_time, X, times, state.horizon)
-        live = np.asarray(self._live(state))
-        alive = split_by_group(live, self.order, self._shapes)
-        parts = cpu.predict_groups(self.groups, state.filters, X, tau, alive)
-        return mix(self.rule, self.noise, self.order, state.scoring, parts, tau, extra, live)
-
-    @eqx.filter_jit
-    def _predict_compiled(
-        self, state: EnsembleState, X: AnyArray, times: AnyArray | None, extra: AnyArray | None
-    ) -> Predictive:
+        rule, state, X, times, extra = cpu.as_numpy((self.rule, state, X, times, extra))
         tau = elapsed(self.time_unit, state.last_time, X, times, state.horizon)
-        platform = jax.default_backend()
-        groups = zip(self.groups, state.filters, strict=True)
-        parts = [xla.predict_group(group, beliefs, X, tau, platform) for group, beliefs in groups]
-        return mix(self.rule, self.noise, self.order, state.scoring, parts, tau, extra, self._live(state))
+        live = self.live(state)
+        parts = cpu.predict_groups(self.groups, state.filters, X, tau, split_by_group(live, self.order, self.shapes))
+        return mix(rule, self.noise, self.order, state.scoring, parts, tau, extra, live)
+
+    def _predict_compiled(self, state: EnsembleState, *rows: Any) -> Predictive:
+        from streamgp.models.gaussian import compiled  # which imports JAX
+
+        return compiled.predict(self, state, *rows)
 
     def update(
         self,
@@ -182,61 +174,51 @@ class Ensemble(StreamModel):
         """
         if (later is None) != (state.pending is None):
             raise ValueError("update: expected inputs of `later` rows with a state that has a horizon, and only then")
-        mask = jnp.ones(X.shape[0], bool) if mask is None else mask
+        mask = np.ones(X.shape[0], bool) if mask is None else mask
         if not self._runs_on_cpu(state, X, y):
             return self._update_compiled(state, X, y, mask, times, later, extra)
-        X, y, seen, last_time, times, extra = cpu.as_numpy((X, y, mask, state.last_time, times, extra))
-        clock, last_time = advance(self.time_unit, last_time, seen, times)
+        rows = cpu.as_numpy((X, y, mask, times, later, extra))
+        return self._update_in_numpy(cpu.as_numpy(self.rule), cpu.as_numpy(state), *rows)
+
+    def _update_in_numpy(
+        self,
+        rule: WeightRule,
+        state: EnsembleState,
+        X: Float[np.ndarray, "n d"],
+        y: Float[np.ndarray, "n e"],
+        seen: Bool[np.ndarray, " n"],
+        times: Float[np.ndarray, " n"] | None,
+        later: Float[np.ndarray, "n d"] | None,
+        extra: Float[np.ndarray, " n"] | None,
+    ) -> tuple[EnsembleState, Info]:
+        clock, last_time = advance(self.time_unit, state.last_time, seen, times)
         blocks = in_blocks(X, y, seen, clock, later, state.horizon, extra)
-        alive = split_by_group(np.asarray(self._live(state)), self.order, self._shapes)
+        alive = split_by_group(self.live(state), self.order, self.shapes)
         filters, parts, outside = cpu.update_groups(self.groups, state.filters, blocks, alive)
-        learn = learn_weights_briefly if self.brief else learn_weights_fast
-        scoring, info = learn(
-            self.rule, self.noise, self.order, state.scoring, parts, outside, y, seen, clock, state.asleep
+        scoring, info = learn_weights(
+            rule, self.noise, self.order, state.scoring, parts, outside, y, seen, clock, state.asleep
         )
-        who = self._resting(state, info, seen, clock)
+        who = self.resting_after(state, info, seen, clock)
         return EnsembleState.of(filters, scoring, np.asarray(last_time), who), info
 
-    @eqx.filter_jit
-    def _update_compiled(
-        self,
-        state: EnsembleState,
-        X: AnyArray,
-        y: AnyArray,
-        mask: AnyArray,
-        times: AnyArray | None,
-        later: Any = None,
-        extra: AnyArray | None = None,
-    ) -> tuple[EnsembleState, Info]:
-        clock, last_time = advance(self.time_unit, state.last_time, mask, times)
-        blocks = in_blocks(X, y, mask, clock, later, state.horizon, extra)
-        live: list = [None] * len(self.groups)
-        if self.rule.shuts_down or state.resting is not None:
-            live = split_by_group(self._live(state), self.order, self._shapes)
-        runs = [
-            xla.update_group(group, beliefs, blocks, alive, jax.default_backend())
-            for group, beliefs, alive in zip(self.groups, state.filters, live, strict=True)
-        ]
-        filters, parts, outside = zip(*runs, strict=True)
-        anywhere = jnp.stack(outside).any(0)
-        scoring, info = learn_weights(
-            self.rule, self.noise, self.order, state.scoring, list(parts), anywhere, y, mask, clock, state.asleep
-        )
-        return EnsembleState.of(filters, scoring, last_time, self._resting(state, info, mask, clock)), info
+    def _update_compiled(self, state: EnsembleState, *rows: Any) -> tuple[EnsembleState, Info]:
+        from streamgp.models.gaussian import compiled  # which imports JAX
 
-    def _resting(self, state: EnsembleState, info: Info, seen: AnyArray, clock: AnyArray) -> Resting | None:
+        return compiled.update(self, state, *rows)
+
+    def resting_after(self, state: EnsembleState, info: Info, seen: AnyArray, clock: AnyArray) -> Resting | None:
         """Return who rests, and how the others did, after some rows."""
         if state.resting is None:
             return None
-        xp = namespace(seen)  # in NumPy nothing is compiled
-        weights = xp.where(seen[:, None], xp.exp(xp.asarray(info.predictive.log_weights)), 0.0).sum(0)
+        weights = namespace(seen).where(seen[:, None], info.predictive.weights, 0.0).sum(0)
         return state.resting.after(weights, seen.sum(), clock[-1])
 
-    def _live(self, state: EnsembleState) -> Bool[AnyArray, " filters"]:
+    def live(self, state: EnsembleState) -> Bool[AnyArray, " filters"]:
         """Return which filters work: those that have an expert with weight, and do not rest."""
         live = np.ones(len(self.order), bool)
         if self.rule.shuts_down:
-            live = jnp.isfinite(self.rule.predict(state.weights)).reshape(len(self.order), -1).any(axis=1)
+            log_weights = self.rule.predict(state.weights)
+            live = namespace(log_weights).isfinite(log_weights).reshape(len(self.order), -1).any(axis=1)
         return live if state.asleep is None else live & ~state.asleep
 
     def share_working(self, state: EnsembleState) -> float:
@@ -306,12 +288,12 @@ def ensemble(
         groups.append(Group(basis, noise, dynamics))
         order.extend(i for members in rows for i in members)
     k = len(experts) * len(kinds.discounts)
-    log_prior = jnp.full(k, -np.log(k)) if log_prior is None else jnp.asarray(log_prior)
+    log_prior = np.full(k, -np.log(k)) if log_prior is None else log_prior
     return Ensemble(
         groups=tuple(groups),
         rule=rule,
         log_prior=log_prior,
-        time_unit=jnp.asarray(float(time_unit)),
+        time_unit=np.asarray(float(time_unit)),
         order=tuple(order),
         names=tuple(expert.name for expert in experts),
         num_inputs=experts[0].basis.num_inputs,

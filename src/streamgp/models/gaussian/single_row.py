@@ -2,7 +2,6 @@
 
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
@@ -13,17 +12,14 @@ from streamgp.filters.engine.cpu import as_numpy
 from streamgp.filters.engine.rowfilter import RowPrediction
 from streamgp.filters.guard import RowGuard
 from streamgp.filters.kalman import FilterState
-from streamgp.filters.noise import NoiseKinds, NoiseState
-from streamgp.models.gaussian.delayed_feedback import ScoringState, drop_non_finite
-from streamgp.models.gaussian.mixing import learns_from_target
+from streamgp.models.gaussian.delayed_feedback import drop_non_finite
 from streamgp.models.gaussian.model import Ensemble
 from streamgp.models.gaussian.resting import BLOCK
+from streamgp.models.gaussian.row_scoring import Experts, RowScoring
 from streamgp.models.gaussian.row_stack import RowStack
 from streamgp.models.gaussian.state import EnsembleState
-from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.precision import float64
 from streamgp.numerics.standardise import Standardiser, standardise
-from streamgp.weights import present
 
 Row = Float[np.ndarray, "1 d"]
 
@@ -38,14 +34,6 @@ class Filters(NamedTuple):
     loc: np.ndarray
     var: np.ndarray
     elapsed: float
-
-
-class Experts(NamedTuple):
-    """Mean (k, E), variance and degrees of freedom (None: Gaussian) of all experts."""
-
-    loc: np.ndarray
-    var: np.ndarray
-    dof: np.ndarray | None
 
 
 class SingleRow:
@@ -68,14 +56,13 @@ class SingleRow:
         order = np.split(np.asarray(model.order), ends)
         self._order = [np.concatenate([order[i] for i in members]) for members in self._members]
         self._one = model.num_experts == 1 and not (model.noise.adapt or model.recalibrated or model.rests)
-        self._copies = len(model.noise.discounts)
         self._bases = [as_numpy(group.basis) for group in model.groups]
-        self._learn_from_target = learns_from_target(model.rule, model.noise)
+        self._rule = as_numpy(model.rule)
 
     def load(self, model: Ensemble, state: EnsembleState, rows: int) -> None:
         """Go on from a state of the ensemble, or of one with new experts in their places, after so many rows."""
         if model is not self._model:
-            self._model = model
+            self._model, self._rule = model, as_numpy(model.rule)
             self._bases = [as_numpy(group.basis) for group in model.groups]
         parts = [
             as_numpy((beliefs, group.dynamics, group.noise))
@@ -101,9 +88,8 @@ class SingleRow:
                 stack.filters.guard = guard
         self._used = {i: self._bases[i] for stack in self._working for i in stack.groups}
         self._regions = [basis for basis in self._used.values() if type(basis).outside is not Basis.outside]
-        self._asleep = None if self._resting is None else asleep
-        raw = np.asarray(self._model.rule.predict(state.weights))
-        self._set_scoring(state.scoring, present(raw, state.absent(self._copies)))
+        resting = None if self._resting is None else asleep
+        self._scoring = RowScoring(self._rule, self._model.noise, as_numpy(state.scoring), resting)
         self._learnt, self._passed, self._weight_sum = 0, 0.0, np.zeros(self._model.num_experts)
         self.last_time = float(state.last_time)
         self._last: tuple[np.ndarray, float, Filters] | None = None
@@ -126,8 +112,8 @@ class SingleRow:
             weights = trimmed(np.exp(log_weights), self._trim)
             mean = weights @ loc
             variance = weights @ (var + np.square(loc - mean))
-            if self._levels is not None:
-                variance = variance * recalibration.variance_factor(recalibration.shares(self._levels))
+            if self._scoring.levels is not None:
+                variance = variance * recalibration.variance_factor(recalibration.shares(self._scoring.levels))
             self._moments = found = np.asarray(mean)[None], np.asarray(variance)[None]
         return found
 
@@ -135,7 +121,7 @@ class SingleRow:
         """Predict the whole distribution."""
         log_weights, loc, var, dof = self._mixture(self._predict_filters(X, times, extra))
         center, scale = self._targets
-        shares = None if self._levels is None else recalibration.shares(self._levels)[None]
+        shares = None if self._scoring.levels is None else recalibration.shares(self._scoring.levels)[None]
         return Predictive(
             log_weights[None],
             (center + scale * loc)[None],
@@ -148,7 +134,7 @@ class SingleRow:
     def _mixture(self, filters: Filters) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
         """Return log weights, means, variances and degrees of freedom of the experts, standardised."""
         loc, var, dof = self._experts(filters)
-        log_weights, loc, var = (np.asarray(a) for a in drop_non_finite(self.log_weights, loc, var))
+        log_weights, loc, var = (np.asarray(a) for a in drop_non_finite(self._scoring.log_weights, loc, var))
         return log_weights, loc, var, dof
 
     def update(
@@ -172,12 +158,10 @@ class SingleRow:
             if self._resting is not None:
                 self._weight_sum += self.weights
                 self._learnt, self._passed = self._learnt + 1, self._passed + predicted.elapsed
-            with float64():
-                row = (*self._in_users_order(predicted), target, np.asarray(predicted.elapsed), is_outlier)
-                scoring, log_weights, is_flagged, score = self._learn_from_target(self._scoring, self._asleep, row)
-                self._set_scoring(scoring, log_weights)
-            flagged = None if is_flagged is None else np.array([bool(is_flagged)])
-            scores = None if score is None else np.array([float(score)])
+            experts, filters = self._experts(predicted), self._in_users_order(predicted)
+            is_flagged, score = self._scoring.learn(experts, filters, target, predicted.elapsed, is_outlier)
+            flagged = None if is_flagged is None else np.array([is_flagged])
+            scores = None if score is None else np.array([score])
         if times is not None:
             self.last_time = float(times[0]) if np.isnan(self.last_time) else max(self.last_time, float(times[0]))
         self._last = None
@@ -192,13 +176,6 @@ class SingleRow:
         if self._rows % BLOCK == 0 and self._watched is not None:
             self._watched = self._watched.scored(np.asarray(self._scores), self._rows - len(self._scores))
             self.is_alarmed, self._scores = bool(self._watched.worse), []
-
-    def _set_scoring(self, scoring: ScoringState, log_weights: AnyArray) -> None:
-        """Go on with what learns from targets, and the experts' weights for the next row."""
-        self._scoring, self.log_weights = scoring, np.asarray(log_weights)
-        noise, levels = scoring.noise, scoring.levels
-        self._noise = None if noise is None else NoiseState(*map(np.asarray, noise))
-        self._levels = None if levels is None else np.asarray(levels)
 
     def _learn_filters(self, predicted: Filters, y: np.ndarray) -> Bool[np.ndarray, " filters"] | None:
         """Learn standardised targets in every filter; return which take them for outliers, None without guards."""
@@ -231,16 +208,7 @@ class SingleRow:
     def _experts(self, filters: Filters) -> Experts:
         """Return what all experts predict; kept as `_predict_filters` is."""
         if self._mixed is None:
-            loc, var = self._in_users_order(filters)
-            var = np.broadcast_to(var[:, None], loc.shape)
-            if self._noise is None:
-                self._mixed = Experts(loc, var, None)
-            else:
-                for_one = NoiseState(*(a[None] for a in self._noise))
-                gap = np.full(1, filters.elapsed)
-                # By the class, as elsewhere here: see `_predict_filters`.
-                found = NoiseKinds.predict(self._model.noise, for_one, loc[None], var[None], gap)
-                self._mixed = Experts(*(np.asarray(a[0]) for a in found))
+            self._mixed = self._scoring.experts(*self._in_users_order(filters), filters.elapsed)
         return self._mixed
 
     @property
@@ -252,7 +220,7 @@ class SingleRow:
     @property
     def weights(self) -> Float[np.ndarray, " k"]:
         """The experts' weights for the next row."""
-        return np.exp(self.log_weights)
+        return np.exp(self._scoring.log_weights)
 
     def flush(self) -> EnsembleState:
         """Return the ensemble's state; this object may go on from there."""
@@ -261,11 +229,11 @@ class SingleRow:
             filters |= dict(zip(members, stack.flush(), strict=True))
         self._last = None
         in_order = tuple(filters[i] for i in range(len(filters)))
-        time = jnp.asarray(self.last_time)
+        time = np.asarray(self.last_time)
         resting = self._resting
         if resting is not None:
             resting = resting.after(self._weight_sum, self._learnt, self._passed)
-        return EnsembleState(in_order, self._scoring.weights, time, self._noise, None, self._levels, resting)
+        return EnsembleState.of([*in_order], self._scoring.state, time, resting)
 
     def _predict_filters(self, X: Row, times: np.ndarray | None, extra: np.ndarray | None) -> Filters:
         """Predict a row by every filter; kept for `update`, which follows the prediction of the same row."""

@@ -20,7 +20,6 @@ from streamgp.numerics import keys, tree
 from streamgp.numerics.accelerator import jax, jnp
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.keys import Key
-from streamgp.numerics.linalg import bures_wasserstein
 from streamgp.research.sparse.fitting import (
     Prior,
     choose_inducing_inputs,
@@ -32,6 +31,7 @@ from streamgp.research.sparse.fitting import (
 )
 from streamgp.research.sparse.local import LocalModel, LocalModels, empty_model
 from streamgp.research.sparse.vfe import Batch, KernelHyperparameters, SparsePosterior, absorb, empty_posterior
+from streamgp.research.sparse.wasserstein import bures_wasserstein
 
 NEAREST_CANDIDATES = 5  # J-hat of the paper
 

@@ -285,7 +285,7 @@ def traced(num_bases: int, engine: str) -> tuple[int, int, int, int]:
             calls.append(X.shape)
         return jnp.concatenate([jnp.ones_like(X), X], axis=1)
 
-    bases = [Scaled(jnp.asarray(1.0 + i), phi) for i in range(num_bases)]
+    bases = [Scaled(2, jnp.asarray(1.0 + i), phi) for i in range(num_bases)]
     dynamics = ("static", "walk 0.01")
     model = ensemble([expert(b, name) for b in bases for name in dynamics], BMA())
     update, predict = {
@@ -313,9 +313,6 @@ class Scaled(Linear):
 
     scale: jax.Array
     function: object = static_field()
-
-    def __init__(self, scale, function):
-        self.inputs, self.scale, self.function = 2, scale, function
 
     @property
     def num_features(self) -> int:

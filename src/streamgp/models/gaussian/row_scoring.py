@@ -1,0 +1,129 @@
+"""What learns from targets besides the filters, a row at a time: weights, noise and recalibration, in few calls."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from streamgp.core import recalibration
+from streamgp.filters.noise import NoiseKinds, NoiseState
+from streamgp.models.gaussian.delayed_feedback import ScoringState, drop_non_finite, fill_missing_density
+from streamgp.models.gaussian.target_values import mixed_levels, target_values
+from streamgp.numerics.arrays import logsumexp
+from streamgp.weights import OUTLIER_LOG_DENSITY, WeightRule, present
+from streamgp.weights.scan import learn_row
+from streamgp.weights.stacked import StackedRules
+
+
+class Experts(NamedTuple):
+    """Mean (k, E), variance and degrees of freedom (None: Gaussian) of all experts."""
+
+    loc: np.ndarray
+    var: np.ndarray
+    dof: np.ndarray | None
+
+
+class RowScoring:
+    """`learn_from_targets` of one row after the other, without a horizon.
+
+    Parameters
+    ----------
+    rule, kinds
+        Of the ensemble.
+    state
+        To go on from.
+    asleep
+        Which filters rest; None: none ever do.
+
+    Attributes
+    ----------
+    log_weights
+        Those of the experts for the next row.
+    noise, levels
+        As in the state.
+    """
+
+    def __init__(
+        self, rule: WeightRule, kinds: NoiseKinds, state: ScoringState, asleep: Bool[np.ndarray, " f"] | None
+    ) -> None:
+        self._rule, self._kinds, self._copies = rule, kinds, len(kinds.discounts)
+        self._rests = asleep is not None
+        self._absent = None if asleep is None or not asleep.any() else np.repeat(asleep, self._copies)
+        self._weights, self.noise, _, self.levels = state
+        self._stacked = StackedRules.of(rule, self._weights, self._absent)
+        self.log_weights = self._log_weights()
+
+    @property
+    def state(self) -> ScoringState:
+        """Return the state."""
+        rules = self._stacked
+        weights = self._weights if rules is None else rules.now
+        return ScoringState(weights, self.noise, None, self.levels)
+
+    def _log_weights(self) -> Float[np.ndarray, " k"]:
+        rules = self._stacked
+        if rules is None:
+            return np.asarray(present(self._rule.predict(self._weights), self._absent))
+        return rules.log_mixed()
+
+    def experts(self, loc: Float[np.ndarray, "f e"], var: Float[np.ndarray, " f"], gap: float) -> Experts:
+        """Return what the experts predict of a row, a time after the last one, from what the filters do."""
+        spread = np.broadcast_to(var[:, None], loc.shape)
+        if self.noise is None:
+            return Experts(loc, spread, None)
+        for_one = NoiseState(*(a[None] for a in self.noise))
+        # By the class: to bind a method to a module makes another module, which takes tens of microseconds.
+        found = NoiseKinds.predict(self._kinds, for_one, loc[None], spread[None], np.full(1, gap))
+        return Experts(*(np.asarray(a[0]) for a in found))
+
+    def learn(
+        self,
+        experts: Experts,
+        filters: tuple[Float[np.ndarray, "f e"], Float[np.ndarray, " f"]],
+        y: Float[np.ndarray, " e"],
+        gap: float,
+        is_outlier: Bool[np.ndarray, " f"] | None,
+    ) -> tuple[bool | None, float | None]:
+        """Learn a row, of which `experts` and `filters` have told mean and variance, after a time `gap`.
+
+        Returns
+        -------
+        flagged, score
+            Whether the row was an outlier to most of the weight (None: no filter has a guard), and the log density of
+            its target (NaN if it was; None: no filter ever rests).
+        """
+        dof = None if experts.dof is None else experts.dof[None]
+        said, below = target_values(experts.loc[None], experts.var[None], dof, y[None], self._copies)
+        density = np.asarray(fill_missing_density(said[0].sum(-1)))
+        outlying = None if is_outlier is None or not is_outlier.any() else np.repeat(is_outlier, self._copies)
+        flagged = None if is_outlier is None else False
+        if outlying is not None:
+            flagged = 1.0 - np.exp(self.log_weights[outlying]).sum() < 0.5
+        score = None
+        if self._rests:
+            score = np.nan if flagged else float(logsumexp(self.log_weights + density))
+        if self.levels is not None:
+            log_weights, _, _ = drop_non_finite(self.log_weights, *experts[:2])
+            u = mixed_levels(log_weights[None], below)[0]
+            self.levels = recalibration.learn(self.levels, u)
+        if self.noise is not None:
+            mean, spread = filters
+            error, spread = y - mean, np.broadcast_to(spread[:, None], mean.shape)
+            self.noise = NoiseKinds.update(self._kinds, self.noise, error, spread, np.asarray(gap), is_outlier)
+        self._weigh(density, outlying, OUTLIER_LOG_DENSITY * len(y))
+        return flagged, score
+
+    def _weigh(self, density: Float[np.ndarray, " k"], outlying: Bool[np.ndarray, " k"] | None, least: float) -> None:
+        """Let the rules learn what the experts said of a row."""
+        rules = self._stacked
+        if rules is not None and np.isfinite(density).all():
+            some = density[rules.here]
+            if outlying is not None:
+                some = rules.bounded(some, outlying[rules.here], least)
+            rules.learn(some - some.max())
+        else:
+            state: Any = self.state.weights
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                self._weights = learn_row(self._rule, state, density, outlying, least, self._absent)
+            self._stacked = StackedRules.of(self._rule, self._weights, self._absent)
+        self.log_weights = self._log_weights()

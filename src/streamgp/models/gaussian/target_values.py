@@ -1,0 +1,52 @@
+"""What every expert says of the targets that came: their log densities and levels, from one pass."""
+
+from math import log, pi
+
+import numpy as np
+from jaxtyping import Float
+
+from streamgp.numerics import student_t
+from streamgp.numerics.arrays import AnyArray, namespace
+from streamgp.numerics.mixtures import INFINITE_DOF
+
+_LOG_2PI = log(2.0 * pi)
+
+
+def target_values(
+    loc: Float[AnyArray, "n k e"],
+    var: Float[AnyArray, "n k e"],
+    dof: Float[AnyArray, "n k"] | None,
+    y: Float[AnyArray, "n e"],
+    kinds: int = 1,
+) -> tuple[Float[AnyArray, "n k e"], Float[AnyArray, "n k e"]]:
+    """Return the log density and the distribution function of each target, under each expert; NaN of missing ones.
+
+    Parameters
+    ----------
+    loc, var, dof
+        Mean, variance and degrees of freedom (None: Gaussian) of the experts.
+    y
+        The targets.
+    kinds
+        The degrees of freedom are those of so many kinds of noise, again and again.
+    """
+    xp = namespace(loc, var, y)
+    error = y[:, None] - loc
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        if dof is None:
+            z = error / xp.sqrt(var)
+            return -0.5 * (_LOG_2PI + xp.log(var)) - 0.5 * z * z, student_t.ndtr(z)
+        finite = xp.minimum(dof[:, :kinds], INFINITE_DOF)
+        rest = student_t.log_gamma_ratio(0.5 * finite) - 0.5 * _LOG_2PI
+        filters = dof.shape[1] // kinds
+        finite, rest = (xp.tile(a, (1, filters))[:, :, None] for a in (finite, rest))
+        scale2 = student_t.squared_scale(var, finite)
+        kernel = xp.log1p(error * error / (scale2 * finite))
+        log_density = rest - 0.5 * xp.log(scale2) - (0.5 * finite + 0.5) * kernel
+        return log_density, student_t.ndtr(xp.copysign(student_t.hill(kernel, finite), error))
+
+
+def mixed_levels(log_weights: Float[AnyArray, "n k"], below: Float[AnyArray, "n k e"]) -> Float[AnyArray, "n e"]:
+    """Return the levels of targets under the mixture, from those under its experts, of which NaN has no weight."""
+    xp = namespace(log_weights, below)
+    return (xp.exp(log_weights)[:, :, None] * xp.where(xp.isfinite(below), below, 0.0)).sum(1)

@@ -1,0 +1,139 @@
+"""The rows of a stream, one after the other, through a rule: by any rule, in NumPy or inside a program of JAX."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from streamgp.numerics import tree
+from streamgp.numerics.arrays import AnyArray, is_jax, logsumexp, namespace, scan
+from streamgp.weights.base import (
+    OUTLIER_LOG_DENSITY,
+    WeightRule,
+    doubt,
+    normalised,
+    present,
+    quiet,
+    relative,
+    weighing,
+)
+from streamgp.weights.rules import BMA
+from streamgp.weights.stacked import StackedRules
+
+
+def scan_rule(
+    rule: WeightRule,
+    state: Any,
+    log_density: Float[AnyArray, "n k"],
+    mask: Bool[AnyArray, " n"] | None = None,
+    is_outlier: Bool[AnyArray, "n k"] | None = None,
+    outlier_log_density: float = OUTLIER_LOG_DENSITY,
+    absent: Bool[AnyArray, " k"] | None = None,
+) -> tuple[Any, Any]:
+    """Update a rule row by row; return its state after all rows, and what `predict` needs of those before each.
+
+    Rows with a false `mask` are passed over. What a row tells against an expert is bounded by `outlier_log_density`,
+    in so far as the experts take it for an outlier (1 - `trust`). Experts that are `absent` from all these rows count
+    as if they predicted what the others predict together, and keep their weights.
+    """
+    given: Any = log_density, mask, is_outlier, absent
+    if not is_jax(*given, *tree.leaves((rule, state))):
+        return _scan_in_numpy(rule, state, given, outlier_log_density)
+    xp = namespace(*given, *tree.leaves((rule, state)))
+    mask = xp.ones(len(log_density), bool) if mask is None else mask
+
+    def learn(state: Any, row: tuple) -> tuple[Any, Any]:
+        density, keep, outlier = row
+        after = learn_row(rule, state, density, outlier, outlier_log_density, absent)
+        return tree.map(lambda a, b: xp.where(keep, a, b), after, state), weighing(rule, state)
+
+    rows = tree.map(xp.asarray, (log_density, mask, is_outlier))
+    return scan(learn, tree.map(xp.asarray, state), rows)
+
+
+def learn_row(
+    rule: WeightRule,
+    state: Any,
+    density: Float[AnyArray, " k"],
+    outlier: Bool[AnyArray, " k"] | None,
+    least: float,
+    absent: Bool[AnyArray, " k"] | None,
+) -> Any:
+    """Return the state of a rule after a row; see `scan_rule`."""
+    xp = namespace(density)
+    if outlier is None and absent is None:
+        return rule.update(state, density)
+    weights = present(rule.predict(state), absent)
+    if outlier is not None:
+        density = xp.logaddexp(density, least + doubt(weights, outlier))
+    if absent is None:
+        return rule.update(state, density)
+    density = relative(weights, density)
+    together = logsumexp(xp.where(absent, -xp.inf, weights + density))
+    return _kept(absent, state, rule.update(state, xp.where(absent, together, density)))
+
+
+def _kept(absent: Bool[AnyArray, " k"], before: Any, after: Any) -> Any:
+    """Return the state after a row with the log weights of absent experts as before; and so the others' sum."""
+    if hasattr(after, "rules"):
+        pairs = zip(before.rules, after.rules, strict=True)
+        return replace(after, rules=tuple(_kept(absent, a, b) for a, b in pairs))
+    xp = namespace(absent, before, after)
+    there = [xp.where(absent, -xp.inf, weights) for weights in (before, after)]
+    return xp.where(absent, before, normalised(there[1]) + logsumexp(there[0]))
+
+
+@quiet
+def _scan_in_numpy(
+    rule: WeightRule,
+    state: Any,
+    given: tuple[np.ndarray, np.ndarray | None, np.ndarray | None, np.ndarray | None],
+    least: float,
+) -> tuple[Any, Any]:
+    """Do what `scan_rule` does, rules side by side where they can be, and no work for rows that are left out."""
+    log_density, mask, is_outlier, absent = given
+    if is_outlier is not None and mask is None and not is_outlier.any():
+        is_outlier = None
+    absent = None if absent is None or not absent.any() else absent
+    learnt = slice(0, len(log_density)) if mask is None else np.flatnonzero(mask)
+    at = learnt if mask is None else np.cumsum(mask) - mask
+    if log_density.shape[1] == 1 and isinstance(rule, BMA) and not np.any(state):
+        return state, np.zeros(log_density.shape)  # a single expert has all weight for good
+    log_density = log_density[learnt]
+    is_outlier = None if is_outlier is None else is_outlier[learnt]
+    stacked = StackedRules.of(rule, state, absent) if np.isfinite(log_density).all() else None
+    if stacked is not None:
+        return _scan_stacked(stacked, log_density, is_outlier, at, least)
+    states = [weighing(rule, state)]
+    for i, density in enumerate(log_density):
+        state = learn_row(rule, state, density, None if is_outlier is None else is_outlier[i], least, absent)
+        states.append(weighing(rule, state))
+    return state, tree.map(lambda *a: np.stack(a)[at], *states)
+
+
+def _scan_stacked(
+    rules: StackedRules,
+    log_density: Float[np.ndarray, "m k"],
+    is_outlier: Bool[np.ndarray, "m k"] | None,
+    at: Any,
+    least: float,
+) -> tuple[Any, Any]:
+    """Learn rows by rules side by side; return the state after them, and that before each of those `at` places."""
+    log_density = log_density[:, rules.here]
+    outlying: Any = [False] * len(log_density)
+    if is_outlier is not None:
+        is_outlier = is_outlier[:, rules.here]
+        outlying = np.any(is_outlier, axis=1).tolist()
+    told = log_density - log_density.max(1, keepdims=True)
+    weights, of_rules = np.empty((len(told) + 1, *rules.weights.shape)), [rules.of_rules]
+    weights[0] = rules.weights
+    for i, density in enumerate(told):
+        if is_outlier is not None and outlying[i]:
+            density = rules.bounded(log_density[i], is_outlier[i], least)
+            density = density - density.max()
+        rules.learn(density)
+        weights[i + 1] = rules.weights
+        of_rules.append(rules.of_rules)
+    log_of_rules = rules.in_logs(of_rules)
+    return rules.state(weights[-1], log_of_rules[-1]), rules.state(weights[at], log_of_rules[at])
