@@ -121,7 +121,7 @@ class GeneralisedEnsemble(StreamModel):
         self, state: GeneralisedState, prior_log_weights: Float[AnyArray, " k"] | None
     ) -> GeneralisedState:
         """Return the state with the weights at their prior, to whose logarithm `prior_log_weights` are added."""
-        return replace(state, weights=self._prior_weights(prior_log_weights))
+        return replace(state, weights=prior_weights(self.rule, self.log_prior, prior_log_weights))
 
     def rule_weights(self, state: GeneralisedState) -> dict[str, float]:
         """Return the weight of each of several weight rules for the next row, by name; empty where there is one."""
@@ -135,7 +135,7 @@ class GeneralisedEnsemble(StreamModel):
             prior_state(group.num_features, group.likelihood.num_latents, group.prior_var) for group in self.groups
         )
         start = None if self.highest is None else ceiling.starting_at(self.highest)
-        return GeneralisedState(filters, self._prior_weights(), np.asarray(np.nan), start)
+        return GeneralisedState(filters, prior_weights(self.rule, self.log_prior), np.asarray(np.nan), start)
 
     def predict(
         self, state: GeneralisedState, X: Float[AnyArray, "n d"], times: Float[AnyArray, " n"] | None = None
@@ -147,7 +147,7 @@ class GeneralisedEnsemble(StreamModel):
         for group, belief in zip(self.groups, state.filters, strict=True):
             experts = Experts(belief, group.dynamics, group.prior_var, group.features(X)[0])
             parts.append(predict_rows(experts, tau, offset, group.likelihood.num_latents))
-        predictive = self._mix(np.asarray(self.rule.predict(state.weights)), parts)
+        predictive = self._mix(self.rule.predict(state.weights), parts)
         if state.ceiling is None:
             return predictive
         return ceiling.bounded(predictive, ceiling.limit(state.ceiling.rate, offset))
@@ -197,10 +197,9 @@ class GeneralisedEnsemble(StreamModel):
         if limits is not None:
             predictive = ceiling.bounded(predictive, limits)
         log_density = predictive.component_log_density(y[:, None])
-        weights, before = tree.map(np.asarray, scan_rule(self.rule, state.weights, log_density, learnt))
-        each = [np.asarray(self.rule.predict(member(before, i))) for i in range(len(y))]
+        weights, before = scan_rule(self.rule, state.weights, log_density, learnt)
         rules = np.exp(before.log_weights) if isinstance(self.rule, Mixture) else None
-        info = Info(replace(predictive, log_weights=np.stack(each)), outside, rules)
+        info = Info(replace(predictive, log_weights=self.rule.predict(before)), outside, rules)
         return GeneralisedState(filters, weights, state.last_time, top), info
 
     def _filter(
@@ -225,7 +224,7 @@ class GeneralisedEnsemble(StreamModel):
             parts.append(found)
         joined = [Latent(*(np.concatenate(a, axis=2) for a in zip(*each, strict=True))) for each in zip(*parts, strict=True)]
         if self.rule.shuts_down:
-            alive = np.isfinite(np.asarray(self.rule.predict(state.weights)))
+            alive = np.isfinite(self.rule.predict(state.weights))
             live = split_by_group(alive, self.order, [group.prior_var.shape for group in self.groups])
             beliefs = [
                 tree.map(lambda a, b, on=on: np.where(on[..., None, None], a, b), new, old)
@@ -257,10 +256,7 @@ class GeneralisedEnsemble(StreamModel):
             filters.append(FilterState(np.concatenate([belief.mean, new.mean], axis=-2), cov))
         return model, replace(state, filters=tuple(filters))
 
-    def _prior_weights(self, more: Float[AnyArray, " k"] | None = None) -> Any:
-        return tree.map(np.asarray, prior_weights(self.rule, self.log_prior, more))
-
-    def _split(self, X: Float[np.ndarray, "n d"]) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, " n"]]:
+    def _split(self, X: Float[np.ndarray, "n d"]) -> tuple[Float[np.ndarray, "n inputs"], Float[np.ndarray, " n"]]:
         """Split X into the inputs and the offset of the latent values."""
         return (X[:, :-1], X[:, -1]) if self.offset else (X, np.zeros(len(X)))
 
