@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float
+from jaxtyping import Float
 from scipy.special import logsumexp
 
 from streamgp.app.outputs import RunError
@@ -23,7 +23,7 @@ from streamgp.models.fitting.hyperparameters import PRIOR_BOUNDS, constrain, lim
 from streamgp.models.fitting.laplace_evidence import LaplaceFit, fit_likelihood, laplace_log_evidence
 from streamgp.models.generalised.model import GeneralisedExpert, generalised_ensemble
 from streamgp.numerics import keys, tree
-from streamgp.numerics.accelerator import eqx, jax, jnp
+from streamgp.numerics.accelerator import Array, eqx, jax, jnp
 from streamgp.numerics.batching import split_batches
 from streamgp.numerics.keys import Key
 from streamgp.numerics.precision import float64

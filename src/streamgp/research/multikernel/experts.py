@@ -3,13 +3,13 @@
 from typing import NamedTuple
 
 from jax.nn import log_softmax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
 from streamgp.bases.kernels import SamplingMethod
 from streamgp.bases.trigonometry import sine_and_cosine
 from streamgp.core import AnyArray
 from streamgp.numerics import keys
-from streamgp.numerics.accelerator import jax, jnp
+from streamgp.numerics.accelerator import Array, jax, jnp
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.keys import Key
 from streamgp.numerics.module import Module
