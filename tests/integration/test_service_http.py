@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from io import BytesIO
 from pathlib import Path
 from time import sleep
@@ -19,7 +20,9 @@ from starlette.testclient import TestClient
 import streamgp.client
 from live_streams import data, inputs
 from streamgp import StreamingGPRegressor, evaluate
+from streamgp.service.config import StreamConfig
 from streamgp.service.streams import Streams
+from streamgp.service.web import schemas
 from streamgp.service.web.app import Limits, make_app
 
 pytestmark = pytest.mark.slow
@@ -220,6 +223,14 @@ def test_forecasts_of_keys_without_inputs_need_none(service: TestClient):
         ("POST", "/v1/streams", {"name": "x", "target": "y", "warmup": "long"}, 422, "a whole number"),
         ("POST", "/v1/streams", {"name": "x", "target": "y", "size": 3}, 422, "size: expected one of"),
         ("POST", "/v1/streams", OTHER | {"categories": ["a"]}, 422, "categories: expected an object"),
+        ("POST", "/v1/streams", OTHER | {"missing_values": -9999}, 422, "missing_values: expected a list of numbers"),
+        (
+            "POST",
+            "/v1/streams",
+            OTHER | {"missing_values": [True]},
+            422,
+            "missing_values: expected a list of numbers",
+        ),
         ("POST", "/v1/streams", OTHER | {"categories": {"a": "u"}}, 422, "categories.a: expected a list of texts"),
         ("POST", "/v1/streams", OTHER | {"categories": {"a": ["u"]}}, 422, "categories.a: expected 2 to 100 levels"),
         (
@@ -348,6 +359,14 @@ def test_every_route_is_described(unchanging: TestClient):
                 body = about["requestBody"]["content"]["application/json"]
                 assert body["schema"] and body["example"]
     assert len(description["paths"]) >= 17
+
+
+def test_every_field_of_a_stream_can_be_given(service: TestClient):
+    assert set(schemas.CREATE["properties"]) == {field.name for field in fields(StreamConfig)}
+    told = service.post("/v1/streams", json=POWER | {"name": "coded", "missing_values": [-9999, "n/a"]})
+    assert told.status_code == 201, told.text
+    rows = [{"x": {"a": -9999.0, "b": 1.0}, "y": 1.0}, {"x": {"a": 1.0, "b": None}, "y": -9999.0}]
+    assert service.post("/v1/streams/coded/step", json={"rows": rows}).status_code == 200
 
 
 def test_a_restart_goes_on(tmp_path: Path):

@@ -192,13 +192,17 @@ class StreamConfig:
         known = {field.name for field in fields(cls)}
         unknown = sorted(set(given) - known)
         if unknown:
-            raise _wrong(unknown[0], f"one of {', '.join(sorted(known))}", "another name")
+            raise _wrong(unknown[0][:MAX_NAME], f"one of {', '.join(sorted(known))}", "another name")
         for name in ("name", "target"):
             if name not in given:
-                raise _wrong(name, "text", None)
+                raise Problem(422, f"{name}: expected text, got nothing")
         for name, value in given.items():
-            if not _is_of_kind(name, value):
-                raise _wrong(name, _KINDS[name][1], value)
+            is_of_kind, expected = _KINDS[name]
+            if not is_of_kind(value):
+                raise _wrong(name, expected, value)
+        for name, levels in given.get("categories", {}).items():
+            if not _are(levels, str):
+                raise _wrong(f"categories.{name[:MAX_NAME]}", "a list of texts", levels)
         return cls(**{name: _frozen(value) for name, value in given.items()})
 
     def document(self) -> dict[str, Any]:
@@ -225,15 +229,8 @@ _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "timed": (lambda value: isinstance(value, bool), "true or false"),
     "lags": (lambda value: _are(value, int), "a list of whole numbers"),
     "missing_values": (lambda value: _are(value, int | float | str), "a list of numbers and texts"),
-    "categories": (
-        lambda value: isinstance(value, dict) and all(_are(each, str) for each in value.values()),
-        "an object of lists of texts",
-    ),
+    "categories": (lambda value: isinstance(value, dict), "an object of lists of texts"),
 }
-
-
-def _is_of_kind(name: str, value: Any) -> bool:
-    return _KINDS[name][0](value)
 
 
 def check_texts(config: StreamConfig) -> None:
@@ -273,4 +270,4 @@ def _plain(value: Any) -> Any:
 
 
 def _wrong(name: str, expected: str, got: Any) -> Problem:
-    return Problem(422, f"{name}: expected {expected}, got {got!r}")
+    return Problem(422, f"{name}: expected {expected}, got {got!r:.200}")

@@ -132,7 +132,8 @@ def _scan_stacked(
         if is_outlier is not None and outlying[i]:
             density = rules.bounded(log_density[i], is_outlier[i], least)
             density = density - density.max()
-        rules.learn(density, weights[i + 1])
+        rules.learn(density)
+        weights[i + 1] = rules.weights
         of_rules.append(rules.of_rules)
-    before = rules.state(weights[at], np.array(of_rules)[at])
-    return rules.state(weights[-1], np.array(rules.of_rules)), before
+    log_of_rules = rules.in_logs(of_rules)
+    return rules.state(weights[-1], log_of_rules[-1]), rules.state(weights[at], log_of_rules[at])

@@ -1,7 +1,7 @@
 """The rules of a mixture side by side in NumPy: a row takes few calls, whatever there are of rules and experts."""
 
 from collections.abc import Sequence
-from math import exp, log
+from math import log
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,8 @@ from streamgp.weights.base import WeightRule
 from streamgp.weights.mixture import Mixture, MixtureState
 from streamgp.weights.rules import BMA, Share, SoftBayes
 
-Rows = Float[np.ndarray, "r k"]
+# A rule that gives a row less than this part of what its best expert does goes through it in logs.
+_LEAST = 1e-280
 
 
 class StackedRules:
@@ -31,31 +32,50 @@ class StackedRules:
 
     Attributes
     ----------
+    here
+        The experts that are there.
     weights
-        Log weights of the experts that are there, by every rule.
+        Their log weights by every rule; `learn` changes them in place.
     of_rules
-        Log weights of the rules, in the order in which they are stacked.
+        The weights of the rules, in the order in which they are stacked, or their logarithms: see `log_of_rules`.
     """
 
     def __init__(self, rule: WeightRule, state: Any, absent: Bool[np.ndarray, " k"] | None = None) -> None:
         rules = rule.rules if isinstance(rule, Mixture) else (rule,)
         kinds: list[Any] = [_kind(each) for each in rules]
-        self._rule, order = rule, sorted(range(len(rules)), key=lambda r: kinds[r])
-        self._order, self._back = order, np.argsort(order)
+        self._rule, self._absent = rule, absent
+        self._order = sorted(range(len(rules)), key=lambda r: kinds[r])
+        self._back = np.argsort(self._order)
         ends = kinds.count(0), kinds.count(0) + kinds.count(1)
-        self._bayes, self._shared, self._soft = slice(0, ends[0]), slice(*ends), slice(ends[1], None)
-        ordered = [rules[r] for r in order]
-        here = slice(None) if absent is None else np.flatnonzero(~absent)
-        self.here, self._whole = here, self._stacked(state)
-        self.weights = self._whole[:, here]
-        self.of_rules = np.asarray(state.log_weights)[order].tolist() if isinstance(state, MixtureState) else [0.0]
+        parts = slice(0, ends[0]), slice(*ends), slice(ends[1], None)
+        self.here = slice(None) if absent is None else np.flatnonzero(~absent)
+        self._set_state(state)
         self._fresh = rule.share / len(rules) if isinstance(rule, Mixture) else 0.0
         self._old = 1.0 - self._fresh * len(rules)
-        self._set_shares([each for each in ordered if isinstance(each, Share)], self._whole.shape[1])
+        J, E, total = np.empty_like(self.weights), np.empty_like(self.weights), np.empty((len(rules), 1))
+        self._joint, self._likely, self._total, self._log_total = J, E, total, np.empty_like(total)
+        self._totals = total[:, 0]
+        ordered = [rules[r] for r in self._order]
+        self._bayes = self.weights[parts[0]], J[parts[0]]
+        self._shared = self.weights[parts[1]], E[parts[1]], total[parts[1]], np.empty_like(E[parts[1]])
+        self._soft = self.weights[parts[2]], J[parts[2]]
+        self._set_shares([each for each in ordered if isinstance(each, Share)], len(self._whole[0]))
         rates = np.array([[each.rate] for each in ordered if isinstance(each, SoftBayes)]).reshape(-1, 1)
         self._soft_old, self._soft_new = np.log1p(-rates), np.log(rates)
-        self._absent = None if absent is None else _Absent(self._whole, absent, self._shared, self._pools)
-        self._joint, self._likely = np.empty_like(self.weights), np.empty_like(self.weights)
+        if absent is not None:
+            self._set_absent(absent, parts)
+
+    def _set_state(self, state: Any) -> None:
+        """Go on from a state of the rule."""
+        each = state.rules if isinstance(state, MixtureState) else (state,)
+        self._whole = np.stack([np.asarray(each[r], float) for r in self._order])
+        if hasattr(self, "weights"):
+            self.weights[...] = self._whole[:, self.here]
+        else:
+            self.weights = self._whole[:, self.here].copy()
+        logs = np.asarray(state.log_weights)[self._order] if isinstance(state, MixtureState) else np.zeros(1)
+        is_linear = isinstance(self._rule, Mixture) and self._rule.share > 0.0
+        self.of_rules: list[float] = (np.exp(logs) if is_linear else logs).tolist()
 
     def _set_shares(self, shares: Sequence[Share], num_experts: int) -> None:
         """Note what each share does: weights times `_keep`, plus `_add`, plus what is pooled within groups."""
@@ -73,6 +93,19 @@ class StackedRules:
                 self._pools.append(_Pool(s, groups, each.num_groups, old * each.rate, self.here))
         self._keep = self._keep[:, self.here]
 
+    def _set_absent(self, absent: Bool[np.ndarray, " k"], parts: tuple[slice, slice, slice]) -> None:
+        """Note what the rules give those that are absent and the others, which all keep their sum."""
+        with np.errstate(over="ignore"):  # of weights that `of` refuses
+            theirs = np.exp(self._whole[:, absent])
+            self._mass, left = theirs.sum(1, keepdims=True), np.exp(self.weights).sum(1, keepdims=True)
+        self._left: list[float] = left[:, 0].tolist()
+        with np.errstate(divide="ignore"):
+            self._log_left = np.log(left)
+        self._left_of = tuple(left[part] for part in parts)
+        self._log_left_of = tuple(self._log_left[part] for part in parts)
+        shared = theirs[parts[1]]
+        self._pooled = [pool.mass_of(absent, shared[pool.which]) for pool in self._pools]
+
     @classmethod
     def of(cls, rule: WeightRule, state: Any, absent: Bool[np.ndarray, " k"] | None = None) -> "StackedRules | None":
         """Return the rules side by side; None where one is of another kind, or a weight is zero."""
@@ -80,41 +113,49 @@ class StackedRules:
         if any(_kind(each) is None for each in rules) or (absent is not None and absent.all()):
             return None
         found = cls(rule, state, absent)
-        return found if np.isfinite(found._whole).all() and np.isfinite(found.of_rules).all() else None
+        sound = np.isfinite(found._whole).all() and np.isfinite(found.log_of_rules).all()
+        if absent is not None:
+            sound = sound and min(found._left) > _LEAST
+        return found if sound else None
 
-    def _stacked(self, state: Any) -> Rows:
-        each = state.rules if isinstance(state, MixtureState) else (state,)
-        return np.stack([np.asarray(each[r], float) for r in self._order])
+    @property
+    def log_of_rules(self) -> Float[np.ndarray, " r"]:
+        """Return the log weights of the rules, in the order in which they are stacked."""
+        return self.in_logs(self.of_rules)
 
-    def state(self, weights: Float[np.ndarray, "*n r k"], of_rules: Any) -> Any:
+    def in_logs(self, of_rules: Any) -> Float[np.ndarray, "*n r"]:
+        """Return the log weights of the rules, from such as `of_rules` has them."""
+        known = np.asarray(of_rules)
+        with np.errstate(divide="ignore"):
+            return np.log(known) if self._fresh else known
+
+    def state(self, weights: Float[np.ndarray, "*n r k"], log_of_rules: Float[np.ndarray, "*n r"]) -> Any:
         """Return the rule's state, or several of them, with these weights of the experts that are there."""
         whole = weights
         if self._absent is not None:
-            whole = np.broadcast_to(self._whole, (*weights.shape[:-2], *self._whole.shape)).copy()
-            whole[..., self.here] = weights
+            rest = np.broadcast_to(self._whole[:, self._absent], (*weights.shape[:-1], self._absent.sum()))
+            places = np.argsort(np.concatenate([self.here, np.flatnonzero(self._absent)]))
+            whole = np.take(np.concatenate([weights, rest], axis=-1), places, axis=-1)
         if not isinstance(self._rule, Mixture):
             return whole[..., 0, :]
-        each = tuple(whole[..., s, :] for s in self._back)
-        return MixtureState(each, np.asarray(of_rules)[..., self._back])
+        return MixtureState(tuple(whole[..., s, :] for s in self._back), log_of_rules[..., self._back])
 
-    def mixed(self) -> Float[np.ndarray, " k"]:
-        """Return the weights of the experts that are there, by all rules together."""
-        each = np.exp(self.weights)
-        mixed = np.exp(self.of_rules) @ each if len(each) > 1 else each[0]
-        return mixed if self._absent is None else mixed / mixed.sum()
+    @property
+    def now(self) -> Any:
+        """Return the rule's state."""
+        return self.state(self.weights.copy(), self.log_of_rules)
 
     def log_mixed(self) -> Float[np.ndarray, " k"]:
         """Return the log weights of all experts by all rules together, ``-inf`` of those that are not there."""
-        mixed = self.weights[0]
+        mixed = self.weights[0].copy()
         if len(self.weights) > 1:
-            joint = self.weights + np.array(self.of_rules)[:, None]
+            joint = self.weights + self.log_of_rules[:, None]
             top = np.maximum.reduce(joint, 0)
             joint -= top
             mixed = top + np.log(np.add.reduce(np.exp(joint, out=joint), 0))
         if self._absent is None:
             return mixed
-        whole = np.full(self._whole.shape[1], -np.inf)
-        top = mixed.max()
+        whole, top = np.full(len(self._absent), -np.inf), mixed.max()
         whole[self.here] = mixed - (top + log(np.exp(mixed - top).sum()))
         return whole
 
@@ -122,54 +163,92 @@ class StackedRules:
         self, density: Float[np.ndarray, " k"], outlier: Bool[np.ndarray, " k"], least: float
     ) -> Float[np.ndarray, " k"]:
         """Return log densities of a row that is an outlier to some, bounded by `least` and their weight's log."""
-        mistrust = self.mixed()[outlier].sum()
+        each = np.exp(self.weights)
+        mixed = np.exp(self.log_of_rules) @ each
+        mistrust = mixed[outlier].sum()
+        if self._absent is not None:
+            mistrust = mistrust / mixed.sum()
         return np.logaddexp(density, least + log(min(mistrust, 1.0))) if mistrust > 0.0 else density
 
-    def learn(self, density: Float[np.ndarray, " k"], out: Rows) -> None:
-        """Learn the log densities of a row, whose largest is zero or so; `weights` becomes `out`, after the row."""
-        J, likely, shared, soft = self._joint, self._likely, self._shared, self._soft
+    def learn(self, density: Float[np.ndarray, " k"]) -> None:
+        """Learn the log densities of a row, of which the largest is zero."""
+        J, likely, total = self._joint, self._likely, self._total
         np.add(self.weights, density, out=J)
-        top = np.maximum.reduce(J, 1, keepdims=True)
-        J -= top
         np.exp(J, out=likely)
-        log_total = np.log(np.add.reduce(likely, 1, keepdims=True))
+        np.add.reduce(likely, 1, keepdims=True, out=total)
+        totals = self._totals.tolist()
+        if not min(totals) > _LEAST:
+            self._learn_in_logs(density)
+            return
+        np.log(total, out=self._log_total)
         together = 0.0
         if self._absent is not None:
-            together = self._absent.together(top, log_total, self.of_rules)
-            log_total = np.logaddexp(log_total, self._absent.log_mass + (together - top))
-        J -= log_total
-        out[self._bayes] = J[self._bayes]
-        if len(self._keep):
-            weights = np.exp(J[shared])
-            new = weights * self._keep
-            new += self._add
-            for n, pool in enumerate(self._pools):
-                mass = pool.mass(weights[pool.which])
-                if self._absent is not None:
-                    row = shared.start + pool.which
-                    mass += self._absent.pooled[n] * exp(together - top[row, 0] - log_total[row, 0])
-                new[pool.which] += mass[pool.groups]
-            np.log(new, out=out[shared])
-        if len(self._soft_old):
-            np.logaddexp(self.weights[soft] + self._soft_old, J[soft] + self._soft_new, out=out[soft])
-        if self._absent is not None:
-            self._absent.keep(out)
-        self.weights = out
-        if len(self.of_rules) > 1:
-            self._weigh(top[:, 0].tolist(), log_total[:, 0].tolist())
+            together = self._together(totals)
+            total += self._mass * together
+            totals = self._totals.tolist()
+        self._learn_bayes()
+        self._learn_shares(together)
+        self._learn_soft()
+        if len(totals) > 1:
+            self._weigh(totals)
 
-    def _weigh(self, top: list[float], log_total: list[float]) -> None:
+    def _together(self, totals: list[float]) -> float:
+        """Return the density that the experts who are there give a row together."""
+        known = self.of_rules if self._fresh else np.exp(self.of_rules).tolist()
+        said = sum([a * b for a, b in zip(known, totals, strict=True)])
+        return said / sum([a * b for a, b in zip(known, self._left, strict=True)])
+
+    def _learn_bayes(self) -> None:
+        weights, joint = self._bayes
+        if len(weights):
+            np.subtract(joint, self._log_total[: len(weights)], out=weights)
+            if self._absent is not None:
+                weights += self._log_left_of[0]
+
+    def _learn_shares(self, together: float) -> None:
+        weights, likely, total, new = self._shared
+        if not len(weights):
+            return
+        likely /= total
+        np.multiply(likely, self._keep, out=new)
+        new += self._add
+        for n, pool in enumerate(self._pools):
+            mass = pool.mass(likely[pool.which])
+            if self._absent is not None:
+                mass += self._pooled[n] * (together / total[pool.which, 0])
+            new[pool.which] += mass[pool.groups]
+        if self._absent is not None:
+            new *= self._left_of[1] / np.add.reduce(new, 1, keepdims=True)
+        np.log(new, out=weights)
+
+    def _learn_soft(self) -> None:
+        weights, joint = self._soft
+        if not len(weights):
+            return
+        weights += self._soft_old
+        joint += self._soft_new - (self._log_total if self._absent is None else np.log(self._total))[-len(weights) :]
+        np.logaddexp(weights, joint, out=weights)
+        if self._absent is not None:
+            weights += np.log(self._left_of[2] / np.add.reduce(np.exp(weights), 1, keepdims=True))
+
+    def _learn_in_logs(self, density: Float[np.ndarray, " k"]) -> None:
+        """Learn a row as the rules themselves do, however little a rule gives it."""
+        from streamgp.weights.scan import learn_row  # which imports this module
+
+        of_all = np.zeros(len(self._whole[0]))
+        of_all[self.here] = density
+        self._set_state(learn_row(self._rule, self.now, of_all, None, 0.0, self._absent))
+
+    def _weigh(self, totals: list[float]) -> None:
         """Weigh the rules by the density that each gave the target."""
-        joint = [a + b + c for a, b, c in zip(self.of_rules, top, log_total, strict=True)]
-        most = max(joint)
-        likely = [exp(a - most) for a in joint]
-        total = sum(likely)
-        fresh, old = self._fresh, self._old / total
-        if fresh:
-            self.of_rules = [log(old * a + fresh) for a in likely]
-        else:
-            log_sum = most + log(total)
-            self.of_rules = [a - log_sum for a in joint]
+        if self._fresh:
+            likely = [a * b for a, b in zip(self.of_rules, totals, strict=True)]
+            old, fresh = self._old / sum(likely), self._fresh
+            self.of_rules = [old * a + fresh for a in likely]
+            return
+        joint = np.array(self.of_rules) + np.log(totals)
+        top = joint.max()
+        self.of_rules = (joint - (top + log(np.exp(joint - top).sum()))).tolist()
 
 
 class _Pool:
@@ -188,31 +267,6 @@ class _Pool:
         return self._rate * np.bincount(self._all[some], weights, self._num_groups)
 
 
-class _Absent:
-    """The experts that are not there: what a row does to weights of the others, which keep their sum."""
-
-    def __init__(self, whole: Rows, absent: Bool[np.ndarray, " k"], shared: slice, pools: Sequence[_Pool]) -> None:
-        theirs = np.exp(whole[:, absent])
-        self.log_mass = np.log(theirs.sum(1, keepdims=True))
-        rows = range(len(whole))[shared]
-        self.pooled = [pool.mass_of(absent, theirs[rows[pool.which]]) for pool in pools]
-        left = whole[:, ~absent]
-        top = left.max(1, keepdims=True)
-        self._log_left = top + np.log(np.exp(left - top).sum(1, keepdims=True))
-
-    def together(self, top: np.ndarray, log_total: np.ndarray, of_rules: list[float]) -> float:
-        """Return the log density that the others give a row together, of what each rule finds with them."""
-        rows = zip(of_rules, top[:, 0].tolist(), log_total[:, 0].tolist(), self._log_left[:, 0].tolist(), strict=True)
-        said, left = zip(*((a + b + c, a + d) for a, b, c, d in rows), strict=True)
-        return _log_sum(said) - _log_sum(left)
-
-    def keep(self, weights: Rows) -> None:
-        """Normalise the log weights of the others, in place, to the sum that they had."""
-        weights -= np.maximum.reduce(weights, 1, keepdims=True)
-        total = np.add.reduce(np.exp(weights), 1, keepdims=True)
-        weights += self._log_left - np.log(total)
-
-
 def _kind(rule: WeightRule) -> int | None:
     """Return the place of a rule's kind in the stack; None where it has none."""
     if isinstance(rule, BMA):
@@ -220,9 +274,3 @@ def _kind(rule: WeightRule) -> int | None:
     if isinstance(rule, Share):
         return 1 if rule.background > 0.0 or (rule.num_groups == 1 and rule.rate > 0.0) else None
     return 2 if isinstance(rule, SoftBayes) else None
-
-
-def _log_sum(a: Sequence[float]) -> float:
-    """Return the log of the sum of the exponentials of a few numbers."""
-    top = max(a)
-    return top + log(sum(exp(x - top) for x in a))

@@ -2,10 +2,6 @@
 
 from typing import Any
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
-
 from streamgp.core import AnyArray, Info, Predictive
 from streamgp.filters.engine import xla
 from streamgp.filters.engine.blocks import in_blocks, split_by_group
@@ -13,11 +9,7 @@ from streamgp.filters.engine.clock import advance, elapsed
 from streamgp.models.gaussian.mixing import learn_weights, mix
 from streamgp.models.gaussian.state import EnsembleState
 from streamgp.numerics import tree
-from streamgp.numerics.module import tell_jax
-from streamgp.numerics.precision import jax_is_loaded
-
-tell_jax()
-jax_is_loaded()
+from streamgp.numerics.accelerator import eqx, jax, jnp
 
 
 @eqx.filter_jit

@@ -57,7 +57,7 @@ class RowScoring:
     def state(self) -> ScoringState:
         """Return the state."""
         rules = self._stacked
-        weights = self._weights if rules is None else rules.state(rules.weights, rules.of_rules)
+        weights = self._weights if rules is None else rules.now
         return ScoringState(weights, self.noise, None, self.levels)
 
     def _log_weights(self) -> Float[np.ndarray, " k"]:
@@ -120,7 +120,7 @@ class RowScoring:
             some = density[rules.here]
             if outlying is not None:
                 some = rules.bounded(some, outlying[rules.here], least)
-            rules.learn(some - some.max(), np.empty_like(rules.weights))
+            rules.learn(some - some.max())
         else:
             state: Any = self.state.weights
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

@@ -7,35 +7,13 @@ from fastapi import Request
 
 from streamgp.service.config import StreamConfig, check_texts
 from streamgp.service.problems import Problem
-from streamgp.service.web import schemas
 
 # A request waits so many seconds for its answer.
 PATIENCE = 60.0
 
 
 def new_config(document: dict[str, Any]) -> StreamConfig:
-    """Return the stream that a client describes, with types checked."""
-    kinds = {"features": list, "classes": list, "lags": list, "timed": bool, "key": (str, type(None))}
-    kinds |= {"calendar": list, "categories": dict}
-    whole = ("warmup", "seed", "max_pending", "history_rows")
-    for name, value in document.items():
-        kind: Any = int if name in whole else kinds.get(name, str)
-        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            raise Problem(422, f"{name[:80]}: expected {schemas.expected(name)}, got {value!r:.80}")
-        if isinstance(value, list):
-            item: type = int if name == "lags" else str
-            if not all(isinstance(each, item) and not isinstance(each, bool) for each in value):
-                raise Problem(
-                    422,
-                    f"{name}: expected a list of {'whole numbers' if item is int else 'texts'}, got {value!r:.80}",
-                )
-        if isinstance(value, dict):
-            for feature, levels in value.items():
-                if not isinstance(levels, list) or not all(isinstance(each, str) for each in levels):
-                    raise Problem(422, f"{name}.{feature[:80]}: expected a list of texts, got {levels!r:.80}")
-    missing = [name for name in ("name", "target") if name not in document]
-    if missing:
-        raise Problem(422, f"{missing[0]}: expected text, got nothing")
+    """Return the stream that a client describes, with types and texts checked."""
     config = StreamConfig.from_document(document)
     check_texts(config)
     return config

@@ -73,6 +73,11 @@ CREATE = _object(
         "timed": {"type": "boolean"},
         "warmup": {"type": "integer"},
         "lags": {"type": "array", "items": {"type": "integer"}},
+        "missing_values": {
+            "type": "array",
+            "items": {"type": ["number", "string"]},
+            "description": "What stands for a missing input or target.",
+        },
         "seed": {"type": "integer"},
         "max_pending": {"type": "integer"},
         "history_rows": {"type": "integer"},
@@ -162,14 +167,3 @@ def answers(schema: Schema | None = None, status: int = 200, *refusals: int) -> 
             "content": {"application/problem+json": {"schema": PROBLEM}},
         }
     return found
-
-
-def expected(name: str) -> str:
-    """Return what is expected of a member of a new stream, in words."""
-    schema = CREATE["properties"].get(name)
-    if schema is None:
-        return f"one of {', '.join(CREATE['properties'])}"
-    kind = schema.get("type", "text")
-    words = {"string": "text", "array": "a list", "boolean": "true or false", "integer": "a whole number"}
-    words |= {"object": "an object"}
-    return " or ".join(words.get(each, each) for each in ([kind] if isinstance(kind, str) else kind))
