@@ -181,7 +181,6 @@ def _conditioned(
         time_unit=float(model.time_unit),
         kinds=model.noise,
         guarded=model.guarded,
-        brief=True,
     )
     own = alone.init(keys.key(0))
     for part, size in split_batches(len(learnt), BATCH_SIZES[:2]):
