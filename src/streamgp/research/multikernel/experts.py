@@ -2,7 +2,6 @@
 
 from typing import NamedTuple
 
-from jax.nn import log_softmax
 from jaxtyping import Float, Int
 
 from streamgp.bases.kernels import SamplingMethod
@@ -125,4 +124,4 @@ def squared_norm(theta: Float[Array, "k f c"]) -> Float[Array, " k"]:
 
 def normalise(log_weights: Float[Array, " k"]) -> Float[Array, " k"]:
     """Normalise log weights so that the weights sum to one."""
-    return log_softmax(log_weights)
+    return jax.nn.log_softmax(log_weights)
