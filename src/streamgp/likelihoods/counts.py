@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import digamma, expit, gammaln
+from scipy.special import gammaln
 
 from streamgp.likelihoods.base import Expansion, Likelihood
 from streamgp.likelihoods.count_integrals import cdf, log_predictive, stirling, stirling_slope

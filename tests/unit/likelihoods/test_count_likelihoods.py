@@ -111,9 +111,7 @@ def test_moments():
     )
 
 
-@pytest.mark.parametrize(
-    "likelihood", [Poisson(np.asarray(0.3)), NegativeBinomial(np.asarray(0.3), np.asarray(2.0))]
-)
+@pytest.mark.parametrize("likelihood", [Poisson(np.asarray(0.3)), NegativeBinomial(np.asarray(0.3), np.asarray(2.0))])
 def test_moments_never_overflow(likelihood: Poisson | NegativeBinomial):
     for loc, var in ((1e30, 1.0), (0.0, 1e60), (1e99, 1e198), (-1e30, 1.0)):
         mean, variance = likelihood.moments(np.asarray([loc]), np.asarray([[var]]))

@@ -189,9 +189,7 @@ def fit_likelihood(
     log_evidence = problem.loss(found.x, mode)[2]
     moved, prior_var, likelihood_moved = problem.at(found.x)
     gain = (log_evidence - _null_log_evidence(likelihood, y, shift)) / len(y)
-    return LaplaceFit(
-        moved.precomputed(), prior_var, likelihood_moved, log_evidence, gain, start, int(found.nit)
-    )
+    return LaplaceFit(moved.precomputed(), prior_var, likelihood_moved, log_evidence, gain, start, int(found.nit))
 
 
 @dataclass(frozen=True)

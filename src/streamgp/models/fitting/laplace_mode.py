@@ -124,5 +124,3 @@ def by_log_det(
         along[:, c, d] = along[:, d, c] = -0.25 * np.einsum("nf,nf->n", moved, Phi)
         by_Phi -= (0.5 if c == d else 1.0) * precision[:, c, d, None] * moved
     return along, by_Phi
-
-

@@ -22,7 +22,6 @@ from streamgp.likelihoods import Categorical, LatentPredictive, Likelihood, ceil
 from streamgp.likelihoods.ceiling import Ceiling
 from streamgp.models.agreement import check_ensemble
 from streamgp.numerics import tree
-from streamgp.numerics.batching import COMPILED_BATCH_SIZES
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.keys import Key
 from streamgp.numerics.module import Module, static_field
@@ -85,7 +84,6 @@ class GeneralisedEnsemble(StreamModel):
     """
 
     learns_far_inputs: ClassVar[bool] = False
-    warmup_batch_sizes: ClassVar[tuple[int, ...]] = COMPILED_BATCH_SIZES
 
     groups: tuple[GeneralisedGroup, ...]
     rule: WeightRule
@@ -102,11 +100,6 @@ class GeneralisedEnsemble(StreamModel):
     def num_experts(self) -> int:
         """Return K, the number of experts."""
         return len(self.order)
-
-    @property
-    def batch_sizes(self) -> tuple[int, ...]:
-        """Return the sizes of batches."""
-        return COMPILED_BATCH_SIZES
 
     def check_state(self, state: GeneralisedState) -> None:
         """Raise ValueError if the state has other filters or weights than this ensemble."""
@@ -222,7 +215,9 @@ class GeneralisedEnsemble(StreamModel):
             ]
             beliefs, found = update_block(stacks, block, likelihood)
             parts.append(found)
-        joined = [Latent(*(np.concatenate(a, axis=2) for a in zip(*each, strict=True))) for each in zip(*parts, strict=True)]
+        joined = [
+            Latent(*(np.concatenate(a, axis=2) for a in zip(*each, strict=True))) for each in zip(*parts, strict=True)
+        ]
         if self.rule.shuts_down:
             alive = np.isfinite(self.rule.predict(state.weights))
             live = split_by_group(alive, self.order, [group.prior_var.shape for group in self.groups])

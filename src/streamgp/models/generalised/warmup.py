@@ -119,6 +119,7 @@ def _fit_all(
     # There is nothing to learn yet.
     if spec.likelihood == "categorical" and num_classes < 2:
         return [(task.label, _unfitted(task, likelihood)) for task in tasks]
+
     def fit(task: FitTask) -> LaplaceFit:
         basis = _with_intercept(task.basis)
         return fit_likelihood(basis, likelihood, X, y, task.start, task.trainable, offset=offset)

@@ -9,7 +9,12 @@ from scipy.stats import multivariate_normal, t
 from oracles.latent_targets import Bernoulli, Counts, Gaussian, Grades, HeavyTails, Softmax
 from streamgp.bases import Fourier, Intercept
 from streamgp.models.fitting.gaussian_evidence import fit_basis
-from streamgp.models.fitting.laplace_evidence import MAX_LATENT_STD, evidence_and_gradient, fit_likelihood, laplace_log_evidence
+from streamgp.models.fitting.laplace_evidence import (
+    MAX_LATENT_STD,
+    evidence_and_gradient,
+    fit_likelihood,
+    laplace_log_evidence,
+)
 from streamgp.numerics import keys, tree
 
 pytestmark = pytest.mark.slow
