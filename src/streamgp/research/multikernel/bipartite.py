@@ -18,7 +18,7 @@ class BipartiteState(Module):
     theta: Float[Array, "n f c"]
     log_w: Float[Array, " n"]
     t: Int[Array, ""]
-    key: Array
+    key: Key
 
 
 @register
