@@ -17,7 +17,7 @@ from streamgp.models.fitting.gaussian_evidence import Fit, fit_basis
 from streamgp.models.fitting.hyperparameter_samples import laplace_samples
 from streamgp.models.gaussian.model import ensemble
 from streamgp.numerics import keys
-from streamgp.numerics.accelerator import eqx, jax, jnp
+from streamgp.numerics.accelerator import eqx, jnp
 from streamgp.numerics.batching import split_batches
 from streamgp.numerics.standardise import Standardiser
 from streamgp.numerics.threads import one_blas_thread
@@ -95,7 +95,7 @@ class ExpertPredictions(NamedTuple):
     var: np.ndarray
 
 
-def _basis(family: Family, X: np.ndarray, start: float, key: jax.Array) -> tuple[Basis, tuple[str, ...]]:
+def _basis(family: Family, X: np.ndarray, start: float, key: Key) -> tuple[Basis, tuple[str, ...]]:
     """Make a basis at its start, and choose the hyperparameters to fit."""
     if family.basis == "polynomial":
         return Polynomial(X.shape[1], int(start)), ()

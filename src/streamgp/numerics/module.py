@@ -39,6 +39,16 @@ class Module(ABC):  # noqa: B024 (what a subclass must have is its own to say)
         if _Jax.is_told:
             _tell_jax(cls)
 
+    def __eq__(self, other: object) -> bool:
+        """Return whether it is the same module or, of modules without arrays, one with the same fields."""
+        if self.array_fields or type(self) is not type(other):
+            return self is other
+        return all(getattr(self, name) == getattr(other, name) for name in self.static_fields)
+
+    def __hash__(self) -> int:
+        fixed = () if self.array_fields else tuple(getattr(self, name) for name in self.static_fields)
+        return hash((type(self), fixed)) if fixed else object.__hash__(self)
+
     def with_arrays(self, arrays: Any) -> "Module":
         """Return a module with these values of its `array_fields`, in that order; nothing is checked."""
         return _built(type(self), arrays, [getattr(self, name) for name in self.static_fields])

@@ -1,5 +1,6 @@
 """Limits on the threads of libraries: one for BLAS beside streamgp's own threads, one for OpenMP in small fits."""
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -69,6 +70,9 @@ def _one_for_blas() -> AbstractContextManager:
 
 
 _one_thread = _OneThread()
+# Who held it when a process was forked does not in there.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_one_thread.__init__)
 
 
 @cache
