@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float
+from jaxtyping import Float
 from scipy.special import logsumexp
 
 from streamgp.app.outputs import RunError
@@ -23,7 +23,7 @@ from streamgp.models.fitting.hyperparameters import PRIOR_BOUNDS, constrain, lim
 from streamgp.models.fitting.laplace_evidence import LaplaceFit, fit_likelihood, laplace_log_evidence
 from streamgp.models.generalised.model import GeneralisedExpert, generalised_ensemble
 from streamgp.numerics import keys, tree
-from streamgp.numerics.accelerator import eqx, jax, jnp
+from streamgp.numerics.accelerator import Array, eqx, jax, jnp
 from streamgp.numerics.batching import split_batches
 from streamgp.numerics.keys import Key
 from streamgp.numerics.precision import float64
@@ -124,13 +124,10 @@ def stream_classes(
     """
     model = generalised_ensemble(experts, BMA())
     state = model.init(keys.key(0))
-    for rows, size in split_batches(len(X)):
-        n = rows.stop - rows.start
-        mask = jnp.asarray(np.arange(size) < n)
-        inputs = jnp.asarray(np.pad(X[rows], ((0, size - n), (0, 0))))
-        labels = jnp.asarray(np.pad(y[rows], (0, size - n)))[:, None]
-        state, info = model.update(state, inputs, labels, mask)
-        yield ExpertProbabilities(y[rows], np.asarray(info.predictive.component_log_density(labels))[:n])
+    for rows, _ in split_batches(len(X)):
+        labels = y[rows, None]
+        state, info = model.update(state, X[rows], labels)
+        yield ExpertProbabilities(y[rows], np.asarray(info.predictive.component_log_density(labels)))
 
 
 def classification_scores(right: np.ndarray, log_probability: np.ndarray | None) -> dict[str, float]:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
@@ -17,7 +16,6 @@ from streamgp.models.gaussian.warmup import prior_log_weights
 from streamgp.models.generalised.warmup import provisional_generalised
 from streamgp.models.spec import Spec
 from streamgp.numerics import tree
-from streamgp.numerics.batching import FEW_ROWS
 from streamgp.numerics.standardise import Standardiser
 
 # Of the weights, over the number of experts: twice what the slowest of the rules that share keeps for each.
@@ -104,9 +102,8 @@ class Regression:
         self, X: np.ndarray, y: np.ndarray, *, width: int, num_classes: int, time_unit: float, seed: int
     ) -> StreamModel:
         """Return experts that do not depend on the rows."""
-        brief = len(X) < FEW_ROWS  # as many follow until the next is built
-        model = provisional_ensemble(width, y.shape[1], seed, self.spec.robust, self.spec.recalibrate, brief)
-        return replace(model, time_unit=jnp.asarray(time_unit))
+        model = provisional_ensemble(width, y.shape[1], seed, self.spec.robust, self.spec.recalibrate)
+        return replace(model, time_unit=np.asarray(time_unit))
 
     def best_provisional_expert(self, weights: np.ndarray, width: int, seed: int) -> Any:
         """Return the filter whose kinds of noise have the largest weight together."""

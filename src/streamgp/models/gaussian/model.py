@@ -58,7 +58,6 @@ class Ensemble(StreamModel):
     guarded: bool = static_field(default=False)
     recalibrated: bool = static_field(default=False)
     rests: bool = static_field(default=False)
-    brief: bool = static_field(default=False)
 
     @property
     def num_experts(self) -> int:
@@ -250,7 +249,6 @@ def ensemble(
     guarded: bool = False,
     recalibrated: bool = False,
     rests: bool = False,
-    brief: bool = False,
 ) -> Ensemble:
     """Group experts by shape into one model.
 
@@ -275,8 +273,6 @@ def ensemble(
         Whether the mixture's levels are recalibrated as the stream goes on (see `streamgp.core.recalibration`).
     rests
         Whether filters of next to no weight rest (see `streamgp.models.gaussian.resting`).
-    brief
-        Whether it serves for some thousand rows, so that what it needs is compiled quickly rather than to be quick.
     """
     if not experts:
         raise ValueError("ensemble: expected at least one expert, got none")
@@ -302,5 +298,4 @@ def ensemble(
         guarded=guarded,
         recalibrated=recalibrated,
         rests=rests,
-        brief=brief,
     )

@@ -30,7 +30,6 @@ def provisional_ensemble(
     seed: int,
     guarded: bool = False,
     recalibrated: bool = False,
-    brief: bool = False,
 ) -> Ensemble:
     """Build the ensemble that predicts the rows of the warm-up.
 
@@ -48,7 +47,6 @@ def provisional_ensemble(
         kinds=kinds,
         guarded=guarded,
         recalibrated=recalibrated,
-        brief=brief,
     )
 
 

@@ -376,7 +376,7 @@ def test_weights_that_only_fade_are_no_static_ones():
     assert np.abs(np.asarray(state.filters[0].mean)).max() < 0.95  # a static expert would have found 1
 
 
-@pytest.mark.parametrize("options", [{"brief": True}, {"rests": True}, {}])
+@pytest.mark.parametrize("options", [{"rests": True}, {}])
 def test_it_may_stand_in_a_users_program(options):
     X, y = rows(20)
     model = ensemble([expert(Linear(2)), expert(Linear(2), "walk 0.01")], BMA(), **options)
