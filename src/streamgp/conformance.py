@@ -339,4 +339,4 @@ def _same(a: tuple[Any, dict[str, np.ndarray]], b: tuple[Any, dict[str, np.ndarr
 
 
 def _signature(state: Any) -> list[tuple[tuple[int, ...], str]]:
-    return [(np.shape(leaf), str(np.result_type(leaf))) for leaf in tree.leaves(state)]
+    return [(np.shape(leaf), str(np.asarray(leaf).dtype)) for leaf in tree.leaves(state)]

@@ -55,7 +55,7 @@ class FeedbackState(Module):
     log_w: Float[Array, " n"]
     log_u: Float[Array, " n"]
     t: Int[Array, ""]
-    key: Array
+    key: Key
 
 
 @register
