@@ -29,9 +29,13 @@ def bumps(
     # Distances by one matrix product; about the mean centre, so that an offset costs no digits.
     middle, lengthscale = centres.mean(-2)[..., None, :], lengthscale[..., None, :]
     x, c = (X - middle) / lengthscale, (centres - middle) / lengthscale
-    xp = namespace(x)
-    lengths = xp.square(x).sum(-1)[..., :, None] + xp.square(c).sum(-1)[..., None, :]
-    return xp.exp(-0.5 * xp.maximum(lengths - 2.0 * x @ c.swapaxes(-1, -2), 0.0))
+    exponent = x @ c.swapaxes(-1, -2)
+    xp = namespace(exponent)
+    exponent -= 0.5 * xp.square(x).sum(-1)[..., :, None]
+    exponent -= 0.5 * xp.square(c).sum(-1)[..., None, :]
+    if xp is np:  # in place: to get new memory would take several times as long
+        return np.exp(np.minimum(exponent, 0.0, out=exponent), out=exponent)
+    return xp.exp(xp.minimum(exponent, 0.0))
 
 
 def slopes_of_bumps(

@@ -9,8 +9,8 @@ from jaxtyping import Float
 
 from streamgp.bases.base import Basis, Pullback, input_ranges
 from streamgp.bases.kernels import Kernel, SamplingMethod, SquaredExponential
-from streamgp.bases.trigonometry import sine_and_cosine
-from streamgp.core import AnyArray, namespace
+from streamgp.bases.trigonometry import sines_and_cosines
+from streamgp.core import AnyArray
 from streamgp.numerics import keys
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.keys import Key
@@ -59,8 +59,7 @@ class Fourier(Basis):
     def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
         """Return all sines, then all cosines."""
         per_unit = self.frequencies / self.lengthscale[..., None, :]
-        pairs = sine_and_cosine(X @ per_unit.swapaxes(-1, -2))
-        return namespace(*pairs).concatenate(pairs, axis=-1) / sqrt(self.frequencies.shape[-2])
+        return sines_and_cosines(X @ per_unit.swapaxes(-1, -2), 1.0 / sqrt(self.frequencies.shape[-2]))
 
     def features_and_pullback(self, X: Float[AnyArray, "n d"]) -> tuple[Float[AnyArray, "n f"], Pullback]:
         """Return the features, and the product with their Jacobian by frequencies and lengthscales."""
@@ -69,8 +68,9 @@ class Fourier(Basis):
         def pullback(cotangent: np.ndarray) -> dict[str, Any]:
             # Either of a pair is the slope of the other.
             by_angle = cotangent[:, :m] * Phi[:, m:]
-            by_angle -= cotangent[:, m:] * Phi[:, :m]
-            by_frequencies = by_angle.T @ X / self.lengthscale
+            by_frequencies = by_angle.T @ X
+            by_frequencies -= np.multiply(cotangent[:, m:], Phi[:, :m], out=by_angle).T @ X
+            by_frequencies /= self.lengthscale
             by_lengthscale = -np.sum(by_frequencies * self.frequencies, axis=0) / self.lengthscale
             slopes = {"frequencies": by_frequencies, "lengthscale": by_lengthscale}
             return {name: slopes[name] for name in self.trainable}

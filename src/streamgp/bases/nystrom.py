@@ -77,7 +77,9 @@ class Nystrom(Basis):
         Phi = across @ whitening.T
 
         def pullback(cotangent: np.ndarray) -> dict[str, Any]:
-            _, by_lengthscale = slopes_of_bumps(X, self.centres, self.lengthscale, cotangent @ whitening * across)
+            weight = cotangent @ whitening
+            weight *= across
+            _, by_lengthscale = slopes_of_bumps(X, self.centres, self.lengthscale, weight)
             if self.whitening is None:
                 # By K_zz it is -L^-T S L^-1, S the symmetric part of the lower triangle of cotangent' Phi
                 # (Murray 2016).

@@ -45,7 +45,8 @@ def _weight_space(Phi: AnyArray, y: AnyArray, v: Any, s2: Any) -> tuple:
     fit = s2 * xp.sum(alpha**2) + xp.sum(mu**2) / v  # y' K^-1 y, without the cancellation of y'y - ...
     value = -0.5 * (fit + E * (n * xp.log(2 * np.pi * s2) + log_det(L)))
     trace = xp.trace(inverse)
-    d_Phi = alpha @ mu.T - Phi @ (E * ratio * inverse)
+    d_Phi = Phi @ (-E * ratio * inverse)
+    d_Phi += alpha @ mu.T
     d_v = 0.5 / v * (xp.sum(mu**2) / v - E * (F - trace))
     d_s2 = 0.5 * (xp.sum(alpha**2) - E * (n - F + trace) / s2)
     return value, (d_Phi, -alpha, d_v, d_s2)

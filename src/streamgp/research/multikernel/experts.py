@@ -5,7 +5,7 @@ from typing import NamedTuple
 from jaxtyping import Float, Int
 
 from streamgp.bases.kernels import SamplingMethod
-from streamgp.bases.trigonometry import sine_and_cosine
+from streamgp.bases.trigonometry import sines_and_cosines
 from streamgp.core import AnyArray
 from streamgp.numerics import keys
 from streamgp.numerics.accelerator import Array, jax, jnp
@@ -46,7 +46,7 @@ class FeatureBank(Module):
         return self._of(self.frequencies[which] @ x)
 
     def _of(self, angle: Float[Array, "*n m"]) -> Float[Array, "*n f"]:
-        return jnp.concatenate(sine_and_cosine(angle), axis=-1) / jnp.sqrt(self.frequencies.shape[1])
+        return jnp.asarray(sines_and_cosines(angle, self.frequencies.shape[1] ** -0.5))
 
 
 def draw_features(
