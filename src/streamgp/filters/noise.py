@@ -235,8 +235,8 @@ class NoiseKinds(Module):
         with np.errstate(invalid="ignore"):  # constant noise learns nothing of an infinite square
             rates, added = np.empty((len(shapes), *first.shape)), half * squares
         rates[0] = first
-        absurd = ~np.isfinite(added).all((1, 2, 3))
-        outlying = np.zeros(len(squares), bool) if is_outlier is None else is_outlier.any(1)
+        absurd: Any = ~np.isfinite(added).all((1, 2, 3))
+        outlying: Any = np.zeros(len(squares), bool) if is_outlier is None else is_outlier.any(1)
         for i, more in enumerate(added):
             now, after = rates[i], rates[i + 1]
             if absurd[i] or outlying[i]:

@@ -135,11 +135,11 @@ def learn_from_targets(
         noises = _after_each(noises, noise)
         noises_due = schedule.pop_due(pending.noise, noises)
         pending = schedule.remaining(pending, PendingForecasts(loc, var, noises))
-    experts_due = add_noise(kinds, noises_due, *due, gap)
+    experts_due: Any = add_noise(kinds, noises_due, due[0], due[1], gap)
     loc, var, dof = experts_due if pending is None else add_noise(kinds, noises, loc, var, gap)
     # The errors of h forecasts that overlap are much the same error: together they count as one row.
     overlap = 1 if pending is None else pending.horizon
-    said, below = target_values(*experts_due, y, len(kinds.discounts))
+    said, below = target_values(experts_due[0], experts_due[1], experts_due[2], y, len(kinds.discounts))
     log_density = said.sum(-1) / overlap
     log_density, flagged = fill_missing_density(log_density), None
     if is_outlier is not None:
