@@ -153,13 +153,9 @@ def stream(experts: Sequence[Expert], X: np.ndarray, y: np.ndarray) -> Iterator[
     """
     model = ensemble(experts, BMA())
     state = model.init(keys.key(0))
-    for rows, size in split_batches(len(X)):
-        n = rows.stop - rows.start
-        padding = ((0, size - n), (0, 0))
-        mask = jnp.asarray(np.arange(size) < n)
-        inputs, targets = (jnp.asarray(np.pad(a[rows], padding)) for a in (X, y))
-        state, info = model.update(state, inputs, targets, mask)
-        loc, var = (np.asarray(a)[:n, :, 0] for a in (info.predictive.loc, info.predictive.var))
+    for rows, _ in split_batches(len(X)):
+        state, info = model.update(state, X[rows], y[rows])
+        loc, var = (np.asarray(a)[:, :, 0] for a in (info.predictive.loc, info.predictive.var))
         yield ExpertPredictions(y[rows, 0], loc, var)
 
 

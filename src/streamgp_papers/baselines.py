@@ -30,11 +30,9 @@ def adaraker(
     bank = draw_features(squared_exponentials(IE_GP_DICTIONARY), X.shape[1], num_features, keys.key(seed))
     model = MultiKernel(AdaRaker(bank, loss, radius=RADIUS), ("",) * len(IE_GP_DICTIONARY), X.shape[1])
     state, predicted = model.init(keys.key(seed)), []
-    for rows, size in split_batches(len(X)):
-        n = rows.stop - rows.start
-        filled, targets = (jnp.asarray(np.pad(a[rows], ((0, size - n), (0, 0)))) for a in (X, y))
-        state, info = model.update(state, filled, targets, jnp.asarray(np.arange(size) < n))
-        predicted.append(tree.map(lambda a, n=n: np.asarray(a)[:n], info.predictive))
+    for rows, _ in split_batches(len(X)):
+        state, info = model.update(state, X[rows], y[rows])
+        predicted.append(tree.map(np.asarray, info.predictive))
     return concatenate(predicted)
 
 

@@ -10,20 +10,28 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float
+from jaxtyping import Float
 from scipy.special import logsumexp
 
 from streamgp.app.outputs import RunError
 from streamgp.bases import Basis
+from streamgp.core import AnyArray
 from streamgp.filters.dynamics import Dynamics
 from streamgp.likelihoods import Logistic
 from streamgp.models.fitting.hyperparameter_samples import PERTURBATION, covariance_root
-from streamgp.models.fitting.hyperparameters import PRIOR_BOUNDS, constrain, limits, unconstrain
-from streamgp.models.fitting.laplace_evidence import LaplaceFit, fit_likelihood, laplace_log_evidence
+from streamgp.models.fitting.hyperparameters import (
+    PRIOR_BOUNDS,
+    by_coordinates,
+    constrain,
+    flatten,
+    limits,
+    unconstrain,
+    unflatten,
+)
+from streamgp.models.fitting.laplace_evidence import LaplaceFit, evidence_and_gradient, fit_likelihood
 from streamgp.models.generalised.model import GeneralisedExpert, generalised_ensemble
 from streamgp.numerics import keys, tree
-from streamgp.numerics.accelerator import eqx, jax, jnp
+from streamgp.numerics.accelerator import jax, jnp
 from streamgp.numerics.batching import split_batches
 from streamgp.numerics.keys import Key
 from streamgp.numerics.precision import float64
@@ -50,48 +58,47 @@ class ExpertProbabilities(NamedTuple):
 
 def _likelihood() -> Logistic:
     """Make the papers' likelihood, which has no intercept."""
-    return Logistic(jnp.asarray(0.0))
+    return Logistic(np.asarray(0.0))
 
 
-def _fit(basis: Basis, X: Array, y: Array, start: float, trainable: tuple[str, ...]) -> LaplaceFit:
+def _fit(basis: Basis, X: AnyArray, y: AnyArray, start: float, trainable: tuple[str, ...]) -> LaplaceFit:
     return fit_likelihood(basis, _likelihood(), X, y, start, trainable)
 
 
 def _expert(fit: LaplaceFit, dynamics: Dynamics) -> GeneralisedExpert:
-    return GeneralisedExpert(fit.basis, jnp.asarray(fit.prior_var), fit.likelihood, dynamics)
+    return GeneralisedExpert(fit.basis, np.asarray(fit.prior_var), fit.likelihood, dynamics)
 
 
 def _hyperparameters(basis: Basis, prior_var: Any, trainable: tuple[str, ...]) -> dict[str, Any]:
-    return {"basis": unconstrain(basis, trainable), "log_prior_var": jnp.log(prior_var)}
+    return {"basis": unconstrain(basis, trainable), "log_prior_var": np.log(prior_var)}
 
 
-@eqx.filter_jit
-def _slope(
-    flat: Float[Array, " p"], basis: Basis, trainable: tuple[str, ...], X: Float[Array, "n d"], y: Float[Array, " n"]
-) -> Float[Array, " p"]:
+def _at(flat: np.ndarray, basis: Basis, trainable: tuple[str, ...]) -> tuple[Basis, float]:
+    hyper = unflatten(flat, _hyperparameters(basis, 1.0, trainable))
+    return constrain(basis, trainable, hyper["basis"]), float(np.exp(hyper["log_prior_var"]))
+
+
+def _slope(flat: np.ndarray, basis: Basis, trainable: tuple[str, ...], X: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Compute the gradient of the negative log evidence."""
-    unravel = ravel_pytree(_hyperparameters(basis, 1.0, trainable))[1]
-
-    def negative(flat: Array) -> Array:
-        hyper = unravel(flat)
-        moved, prior_var = constrain(basis, trainable, hyper["basis"]), jnp.exp(hyper["log_prior_var"])
-        start = jnp.zeros((1, basis.num_features))
-        return -laplace_log_evidence(_likelihood(), moved(X), y, prior_var, start)[0]
-
-    return jax.grad(negative)(flat)
+    moved, prior_var = _at(flat, basis, trainable)
+    Phi, pullback = moved.features_and_pullback(X)
+    _, _, by = evidence_and_gradient(_likelihood(), Phi, y, prior_var, np.zeros((1, Phi.shape[1])))
+    gradient = by_coordinates(moved, trainable, pullback(by.Phi))
+    return -flatten({"basis": gradient, "log_prior_var": by.log_prior_var})
 
 
 def _draws(
     fit: LaplaceFit,
     basis: Basis,
     trainable: tuple[str, ...],
-    X: Float[Array, "n d"],
-    y: Float[Array, " n"],
+    X: Float[AnyArray, "n d"],
+    y: Float[AnyArray, " n"],
     count: int,
     key: Key,
 ) -> list[LaplaceFit]:
     """Draw as `laplace_samples` does, with Laplace's evidence, whose Hessian is by finite differences."""
-    optimum, unravel = ravel_pytree(_hyperparameters(fit.basis, fit.prior_var, trainable))
+    X, y, basis = tree.map(np.asarray, (X, y, basis))
+    optimum = flatten(_hyperparameters(fit.basis, fit.prior_var, trainable))
     bounds = {"basis": limits(basis, trainable), "log_prior_var": np.asarray(PRIOR_BOUNDS)}
     low, high = np.concatenate([b.reshape(-1, 2) for b in tree.leaves(bounds)]).T
     root = np.sqrt(PERTURBATION) * np.eye(optimum.size)
@@ -103,12 +110,9 @@ def _draws(
         root = covariance_root((hessian + hessian.T) / 2.0)
     samples = []
     for i in range(count):
-        drawn = np.asarray(jax.random.normal(keys.fold_in(key, i), optimum.shape, optimum.dtype))
-        hyper = unravel(jnp.asarray(np.clip(optimum + root @ drawn, low, high)))
-        moved = constrain(basis, trainable, hyper["basis"]).precomputed()
-        samples.append(
-            replace(fit, basis=moved, prior_var=float(jnp.exp(hyper["log_prior_var"])), log_evidence=np.nan)
-        )
+        drawn = np.asarray(jax.random.normal(keys.fold_in(key, i), optimum.shape))
+        moved, prior_var = _at(np.clip(optimum + root @ drawn, low, high), basis, trainable)
+        samples.append(replace(fit, basis=moved.precomputed(), prior_var=prior_var, log_evidence=np.nan))
     return samples
 
 
@@ -124,13 +128,10 @@ def stream_classes(
     """
     model = generalised_ensemble(experts, BMA())
     state = model.init(keys.key(0))
-    for rows, size in split_batches(len(X)):
-        n = rows.stop - rows.start
-        mask = jnp.asarray(np.arange(size) < n)
-        inputs = jnp.asarray(np.pad(X[rows], ((0, size - n), (0, 0))))
-        labels = jnp.asarray(np.pad(y[rows], (0, size - n)))[:, None]
-        state, info = model.update(state, inputs, labels, mask)
-        yield ExpertProbabilities(y[rows], np.asarray(info.predictive.component_log_density(labels))[:n])
+    for rows, _ in split_batches(len(X)):
+        labels = y[rows, None]
+        state, info = model.update(state, X[rows], labels)
+        yield ExpertProbabilities(y[rows], info.predictive.component_log_density(labels))
 
 
 def classification_scores(right: np.ndarray, log_probability: np.ndarray | None) -> dict[str, float]:

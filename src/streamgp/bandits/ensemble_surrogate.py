@@ -36,7 +36,6 @@ _TERMS, _FREQUENCIES = 40, 64
 # Shares of weight per observation: between the dynamics and noises of a lengthscale, and among all.
 _SWITCH, _SHARE = 0.01, 0.002
 # Rows are padded to few batch sizes, so that few programs are compiled.
-_LEARN_SIZES, _PREDICT_SIZES = (64, 8, 1), (512, 64)
 # So many first observations are screened by each other.
 _FIRST_ROWS = 16
 # The scale of the rewards counts as known after so many observations.
@@ -119,11 +118,8 @@ class EnsembleSurrogate:
     @in_float64
     def _update(self, state: Any, scale: Standardiser, U: np.ndarray, y: np.ndarray, times: np.ndarray) -> Any:
         z = scale.transform(y[:, None])
-        for rows, size in split_batches(len(y), _LEARN_SIZES):
-            mask = np.arange(size) < rows.stop - rows.start
-            padded = [_pad(values[rows], size) for values in (_centre(U), z, times)]
-            X, targets, when = (np.asarray(values) for values in padded)
-            state, _ = self._model.update(state, X, targets, np.asarray(mask), when)
+        for rows, _ in split_batches(len(y)):
+            state, _ = self._model.update(state, _centre(U)[rows], z[rows], None, times[rows])
         return state
 
     def at(self, U: Float[np.ndarray, "n d"], time: float) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
@@ -140,13 +136,10 @@ class EnsembleSurrogate:
             return np.zeros(0), np.zeros(0)
         means, variances = [], []
         noise_vars = 0.0 if noise else np.tile(NOISE_VARS, len(LENGTHSCALES) * len(DYNAMICS))
-        for start in range(0, len(U), _PREDICT_SIZES[0]):
-            batch = _centre(U[start : start + _PREDICT_SIZES[0]])
-            size = min(size for size in _PREDICT_SIZES if size >= len(batch))
-            X, when = np.asarray(_pad(batch, size)), np.full(size, time)
-            mixture = self._model.predict(state, X, when)
-            weights, loc = np.asarray(mixture.weights[0]), np.asarray(mixture.loc)[: len(batch), :, 0]
-            var = np.asarray(mixture.var)[: len(batch), :, 0] - noise_vars
+        for rows, size in split_batches(len(U)):
+            mixture = self._model.predict(state, _centre(U[rows]), np.full(size, time))
+            weights, loc = np.asarray(mixture.weights[0]), np.asarray(mixture.loc)[:, :, 0]
+            var = np.asarray(mixture.var)[:, :, 0] - noise_vars
             mean = loc @ weights
             means.append(mean)
             variances.append((var + np.square(loc - mean[:, None])) @ weights)
@@ -224,7 +217,3 @@ def _make_model(width: int, parameters: int, seed: int) -> Ensemble:
 def _centre(U: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
     """Move from [0, 1] to [-1, 1], about which the Hilbert-space box is symmetric."""
     return 2.0 * U - 1.0
-
-
-def _pad(values: np.ndarray, size: int) -> np.ndarray:
-    return np.pad(values, ((0, size - len(values)), *((0, 0),) * (values.ndim - 1)), mode="edge")

@@ -7,7 +7,6 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from streamgp.numerics.arrays import AnyArray
-from streamgp.numerics.batching import BATCH_SIZES
 from streamgp.numerics.keys import Key
 from streamgp.numerics.module import Module
 from streamgp.numerics.standardise import Standardiser
@@ -162,13 +161,8 @@ class StreamModel(Module):
     mixes_experts: ClassVar[bool] = True
     # Whether rows are learnt whose inputs are far outside all that was seen.
     learns_far_inputs: ClassVar[bool] = True
-    # Rows of the padded batches that reach the model while the warm-up lasts.
-    warmup_batch_sizes: ClassVar[tuple[int, ...]] = BATCH_SIZES
-
-    @property
-    def batch_sizes(self) -> tuple[int, ...]:
-        """Return the rows of the padded batches that reach the model after the warm-up."""
-        return BATCH_SIZES
+    # Sizes to which batches are padded for a model that compiles a program for each; none: they are not.
+    padded_to: ClassVar[tuple[int, ...]] = ()
 
     @property
     def period(self) -> int | None:

@@ -1,17 +1,36 @@
 """Two classes, y in {0, 1}: logistic and probit."""
 
-from typing import Self
+from typing import Any, Self
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import scipy.special
-from jax.scipy.special import log_ndtr
-from jaxtyping import Array, Float
+from jaxtyping import Float
+from scipy.special import log_expit, log_ndtr
 
-from streamgp.likelihoods.base import Likelihood
+from streamgp.likelihoods.base import Expansion, Likelihood, picked
 from streamgp.likelihoods.quadrature import log_logistic_normal
+from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.checkpoint.encoding import register
+
+# Left of it, the curvature of log Phi is that of its asymptotic series, to 14 digits.
+_FAR = -300.0
+
+
+def expand_logistic(x: Any, y: Any) -> tuple[Any, Any, Any]:
+    """Return the log probability of the class y at log odds x, its slope, and minus its second derivative."""
+    sign = 2.0 * y - 1.0
+    z = sign * x
+    small = np.exp(-np.abs(x))
+    share = 1.0 / (1.0 + small)
+    slope = sign * share * np.where(z > 0.0, small, 1.0)
+    return np.minimum(z, 0.0) - np.log1p(small), slope, small * share * share
+
+
+def bend_logistic(x: Any) -> Any:
+    """Return the derivative by the log odds of minus the second derivative of the log probability."""
+    small = np.exp(-np.abs(x))
+    share = 1.0 / (1.0 + small)
+    return -small * share * share * np.tanh(0.5 * x)
 
 
 @register
@@ -26,27 +45,40 @@ class Logistic(Likelihood):
         The log odds where f is zero.
     """
 
-    intercept: Float[Array, ""]
+    intercept: Float[AnyArray, "*batch"]
 
-    def log_prob(self, f: Float[Array, " 1"], y: Float[Array, ""]) -> Float[Array, ""]:
+    def log_prob(self, f: Float[AnyArray, "... 1"], y: Float[AnyArray, "..."]) -> Float[AnyArray, "..."]:
         """Return the log of the logistic function of the log odds, with the sign of the class."""
-        return jax.nn.log_sigmoid((2.0 * y - 1.0) * (f[0] + self.intercept))
+        return log_expit((2.0 * y - 1.0) * (f[..., 0] + self.intercept))
+
+    def expand(self, f: Float[AnyArray, "... 1"], y: Float[AnyArray, "..."]) -> Expansion:
+        """Return the log probability, its gradient and minus its second derivative."""
+        value, slope, curve = expand_logistic(f[..., 0] + self.intercept, y)
+        return Expansion(value, slope[..., None], curve[..., None, None])
+
+    def bend(
+        self, f: Float[AnyArray, "... 1"], y: Float[AnyArray, "..."], along: Float[AnyArray, "... 1 1"]
+    ) -> Float[AnyArray, "... 1"]:
+        """Return the derivative of the precision."""
+        return bend_logistic(f + self.intercept[..., None]) * along[..., 0]
 
     def log_predictive(
-        self, y: Float[Array, ""], loc: Float[Array, " 1"], cov: Float[Array, "1 1"]
-    ) -> Float[Array, ""]:
+        self, y: Float[AnyArray, "..."], loc: Float[AnyArray, "... 1"], cov: Float[AnyArray, "... 1 1"]
+    ) -> Float[AnyArray, "..."]:
         """Return the log probability of the class `y`."""
-        return self.log_probabilities(loc, cov)[y.astype(int)]
+        return picked(self.log_probabilities(loc, cov), y)
 
-    def log_probabilities(self, loc: Float[Array, " 1"], cov: Float[Array, "1 1"]) -> Float[Array, " 2"]:
+    def log_probabilities(
+        self, loc: Float[AnyArray, "... 1"], cov: Float[AnyArray, "... 1 1"]
+    ) -> Float[AnyArray, "... 2"]:
         """Return both log probabilities, by quadrature."""
-        return log_logistic_normal(loc[0] + self.intercept, cov[0, 0])
+        return log_logistic_normal(loc[..., 0] + self.intercept, cov[..., 0, 0])
 
     @classmethod
     def from_targets(cls, y: Float[np.ndarray, " n"]) -> Self:
         """Start from the log odds of the smoothed share of ones."""
         share = _smoothed_share(y)
-        return cls(jnp.asarray(np.log(share / (1.0 - share))))
+        return cls(np.asarray(np.log(share / (1.0 - share))))
 
 
 @register
@@ -59,28 +91,57 @@ class Probit(Likelihood):
         Phi^-1 of the probability of a one where f is zero.
     """
 
-    intercept: Float[Array, ""]
+    intercept: Float[AnyArray, "*batch"]
 
-    def log_prob(self, f: Float[Array, " 1"], y: Float[Array, ""]) -> Float[Array, ""]:
+    def log_prob(self, f: Float[AnyArray, "... 1"], y: Float[AnyArray, "..."]) -> Float[AnyArray, "..."]:
         """Return the log of Phi of the score, with the sign of the class."""
-        return log_ndtr((2.0 * y - 1.0) * (f[0] + self.intercept))
+        return log_ndtr((2.0 * y - 1.0) * (f[..., 0] + self.intercept))
+
+    def expand(self, f: Float[AnyArray, "... 1"], y: Float[AnyArray, "..."]) -> Expansion:
+        """Return the log probability, its gradient and minus its second derivative."""
+        sign = 2.0 * y - 1.0
+        z = sign * (f[..., 0] + self.intercept)
+        # Rasmussen and Williams (2006), Eq. 3.16.
+        hazard, curve = _hazard(z)
+        return Expansion(log_ndtr(z), (sign * hazard)[..., None], curve[..., None, None])
+
+    def bend(
+        self, f: Float[AnyArray, "... 1"], y: Float[AnyArray, "..."], along: Float[AnyArray, "... 1 1"]
+    ) -> Float[AnyArray, "... 1"]:
+        """Return the derivative of the precision."""
+        sign = 2.0 * y - 1.0
+        z = sign * (f[..., 0] + self.intercept)
+        hazard, curve = _hazard(z)
+        far = np.minimum(z, _FAR)
+        third = np.where(z < _FAR, 2.0 / far**3, hazard * (1.0 - curve) - curve * (hazard + z))
+        return (sign * third)[..., None] * along[..., 0]
 
     def log_predictive(
-        self, y: Float[Array, ""], loc: Float[Array, " 1"], cov: Float[Array, "1 1"]
-    ) -> Float[Array, ""]:
+        self, y: Float[AnyArray, "..."], loc: Float[AnyArray, "... 1"], cov: Float[AnyArray, "... 1 1"]
+    ) -> Float[AnyArray, "..."]:
         """Return the log probability of the class `y`."""
-        return self.log_probabilities(loc, cov)[y.astype(int)]
+        return picked(self.log_probabilities(loc, cov), y)
 
-    def log_probabilities(self, loc: Float[Array, " 1"], cov: Float[Array, "1 1"]) -> Float[Array, " 2"]:
+    def log_probabilities(
+        self, loc: Float[AnyArray, "... 1"], cov: Float[AnyArray, "... 1 1"]
+    ) -> Float[AnyArray, "... 2"]:
         """Return both log probabilities, in closed form."""
         # Rasmussen and Williams (2006), Eq. 3.82.
-        z = (loc[0] + self.intercept) / jnp.sqrt(1.0 + cov[0, 0])
-        return log_ndtr(jnp.stack([-z, z]))
+        z = (loc[..., 0] + self.intercept) / np.sqrt(1.0 + cov[..., 0, 0])
+        return log_ndtr(np.stack([-z, z], axis=-1))
 
     @classmethod
     def from_targets(cls, y: Float[np.ndarray, " n"]) -> Self:
         """Start from the normal score of the smoothed share of ones."""
-        return cls(jnp.asarray(scipy.special.ndtri(_smoothed_share(y))))
+        return cls(np.asarray(scipy.special.ndtri(_smoothed_share(y))))
+
+
+def _hazard(z: Any) -> tuple[Any, Any]:
+    """Return the derivative h of log Phi at z, and minus the second one, h (h + z)."""
+    # Right of 37 the density is zero to working precision; there `erfcx` would overflow.
+    hazard = np.where(z < 37.0, np.sqrt(2.0 / np.pi) / scipy.special.erfcx(-np.minimum(z, 37.0) / np.sqrt(2.0)), 0.0)
+    squared = 1.0 / np.minimum(z, _FAR) ** 2
+    return hazard, np.where(z < _FAR, 1.0 - squared * (1.0 - 6.0 * squared), hazard * (hazard + z))
 
 
 def _smoothed_share(y: Float[np.ndarray, " n"]) -> float:

@@ -1,17 +1,20 @@
 """K classes: the softmax of K functions, of which only the K - 1 contrasts count."""
 
 from functools import lru_cache
-from typing import Self
+from typing import Any, Self
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
+from scipy.special import log_expit
 
-from streamgp.likelihoods.base import Likelihood
+from streamgp.likelihoods.base import Expansion, Likelihood, picked
+from streamgp.likelihoods.binary import bend_logistic, expand_logistic
 from streamgp.likelihoods.quadrature import log_logistic_normal, log_softmax_normal
+from streamgp.numerics.arrays import AnyArray, logsumexp
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.module import static_field
+
+_SLOPE = np.sqrt(2.0)  # of the log odds of two classes, by their contrast
 
 
 @lru_cache
@@ -41,34 +44,57 @@ class Categorical(Likelihood):
     """
 
     num_classes: int = static_field()
-    intercept: Float[Array, " k"]
+    intercept: Float[AnyArray, "*batch k"]
 
     @property
     def num_latents(self) -> int:
         """Return K - 1, the number of contrasts."""
         return self.num_classes - 1
 
-    def log_prob(self, f: Float[Array, " c"], y: Float[Array, ""]) -> Float[Array, ""]:
+    def log_prob(self, f: Float[AnyArray, "... c"], y: Float[AnyArray, "..."]) -> Float[AnyArray, "..."]:
         """Return the log of the softmax, at the class `y`."""
-        logits = f @ self._contrasts(f) + self.intercept
-        # This form is far cheaper to differentiate.
         if self.num_classes == 2:
-            return jax.nn.log_sigmoid((2.0 * y - 1.0) * (logits[1] - logits[0]))
-        return jax.nn.log_softmax(logits)[y.astype(int)]
+            return log_expit((2.0 * y - 1.0) * self._log_odds(f))
+        return picked(self._softmax(f)[0], y)
+
+    def expand(self, f: Float[AnyArray, "... c"], y: Float[AnyArray, "..."]) -> Expansion:
+        """Return the log probability, its gradient and minus its matrix of second derivatives."""
+        if self.num_classes == 2:
+            value, slope, curve = expand_logistic(self._log_odds(f), y)
+            return Expansion(value, (-_SLOPE * slope)[..., None], (2.0 * curve)[..., None, None])
+        # Rasmussen and Williams (2006), Eqs. 3.32 and 3.38.
+        H = contrasts(self.num_classes)
+        log_p, p = self._softmax(f)
+        mean = p @ H.T
+        gradient = H.T[np.asarray(y).astype(int)] - mean
+        precision = (p[..., None, :] * H) @ H.T - mean[..., :, None] * mean[..., None, :]
+        return Expansion(picked(log_p, y), gradient, precision)
+
+    def bend(
+        self, f: Float[AnyArray, "... c"], y: Float[AnyArray, "..."], along: Float[AnyArray, "... c c"]
+    ) -> Float[AnyArray, "... c"]:
+        """Return third derivatives."""
+        if self.num_classes == 2:
+            return (-2.0 * _SLOPE * bend_logistic(self._log_odds(f)))[..., None] * along[..., 0]
+        H = contrasts(self.num_classes)
+        p = self._softmax(f)[1]
+        turned = along @ H
+        by_p = (H * turned).sum(-2) - 2.0 * ((p @ H.T)[..., None, :] @ turned)[..., 0, :]
+        return (p * (by_p - (p * by_p).sum(-1, keepdims=True))) @ H.T
 
     def log_predictive(
-        self, y: Float[Array, ""], loc: Float[Array, " c"], cov: Float[Array, "c c"]
-    ) -> Float[Array, ""]:
+        self, y: Float[AnyArray, "..."], loc: Float[AnyArray, "... c"], cov: Float[AnyArray, "... c c"]
+    ) -> Float[AnyArray, "..."]:
         """Return the log probability of the class `y`."""
-        return self.log_probabilities(loc, cov)[y.astype(int)]
+        return picked(self.log_probabilities(loc, cov), y)
 
-    def log_probabilities(self, loc: Float[Array, " c"], cov: Float[Array, "c c"]) -> Float[Array, " k"]:
+    def log_probabilities(
+        self, loc: Float[AnyArray, "... c"], cov: Float[AnyArray, "... c c"]
+    ) -> Float[AnyArray, "... k"]:
         """Return the log probability of every class; they sum to one. See `quadrature.log_softmax_normal`."""
-        H = self._contrasts(loc)
-        mean = loc @ H + self.intercept
         if self.num_classes == 2:
-            return log_logistic_normal(mean[1] - mean[0], 2.0 * cov[0, 0])
-        return log_softmax_normal(mean, cov, H)
+            return log_logistic_normal(self._log_odds(loc), 2.0 * cov[..., 0, 0])
+        return log_softmax_normal(self._logits(loc), cov, contrasts(self.num_classes))
 
     @classmethod
     def from_targets(cls, y: Float[np.ndarray, " n"], num_classes: int | None = None) -> Self:
@@ -78,15 +104,29 @@ class Categorical(Likelihood):
         """
         count = max(int(y.max(initial=0)) + 1, 2) if num_classes is None else num_classes
         log_share = np.log(np.bincount(y.astype(int), minlength=count) + 0.5)
-        return cls(count, jnp.asarray(log_share - log_share.mean()))
+        return cls(count, log_share - log_share.mean())
 
     def with_class(self, num_classes: int, rows: int) -> "Categorical":
         """Return the likelihood with a class after the first `num_classes`, as if it had had half a row of `rows`."""
-        known = self.intercept[:num_classes]
-        new = jax.nn.logsumexp(known) + np.log(0.5 / max(rows, 1))
-        rest = self.intercept[num_classes + 1 :]
-        intercept = jnp.concatenate([known, new[None], rest])
-        return Categorical(len(intercept), intercept)
+        intercept = np.asarray(self.intercept)
+        known = intercept[..., :num_classes]
+        new = logsumexp(known, keepdims=True) + np.log(0.5 / max(rows, 1))
+        intercept = np.concatenate([known, new, intercept[..., num_classes + 1 :]], axis=-1)
+        return Categorical(intercept.shape[-1], intercept)
 
-    def _contrasts(self, like: Array) -> Array:
-        return jnp.asarray(contrasts(self.num_classes), like.dtype)
+    def _log_odds(self, f: Float[AnyArray, "... 1"]) -> Any:
+        """Return those of the second of two classes."""
+        return (self.intercept[..., 1] - self.intercept[..., 0]) - _SLOPE * f[..., 0]
+
+    def _logits(self, f: Float[AnyArray, "... c"]) -> Any:
+        return f @ contrasts(self.num_classes) + self.intercept
+
+    def _softmax(self, f: Float[AnyArray, "... c"]) -> tuple[Any, Any]:
+        """Return the log probability of every class at the latent values, and its probability."""
+        logits = self._logits(f)
+        logits -= logits.max(-1, keepdims=True)
+        each = np.exp(logits)
+        # The sum is one and the others, which are summed apart: so the log of a probability near one keeps its digits.
+        is_top = logits == 0.0
+        others = np.where(is_top, 0.0, each).sum(-1, keepdims=True) + (is_top.sum(-1, keepdims=True) - 1.0)
+        return logits - np.log1p(others), each / (1.0 + others)

@@ -9,14 +9,11 @@ all that their mixture's mean is about.
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Bool, Float, Int
 
 from streamgp.likelihoods.predictive import LatentPredictive
-from streamgp.numerics import tree
-from streamgp.numerics.arrays import AnyArray, namespace
+from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.checkpoint.encoding import register
 
 # The ceiling as a multiple of the largest count believed so far, plus one.
@@ -54,9 +51,9 @@ class Ceiling(NamedTuple):
     least: Float[AnyArray, ""]
 
 
-def starting_at(rate: Float[Array, ""]) -> Ceiling:
+def starting_at(rate: Float[AnyArray, ""]) -> Ceiling:
     """Return the ceiling of a stream of which this rate is believed before any row."""
-    return Ceiling(rate, jnp.zeros((), int), jnp.full_like(rate, jnp.inf))
+    return Ceiling(np.asarray(rate), np.asarray(0), np.asarray(np.inf))
 
 
 def believed(y: Float[np.ndarray, " n"], exposure: Float[np.ndarray, " n"]) -> float:
@@ -72,36 +69,33 @@ def believed(y: Float[np.ndarray, " n"], exposure: Float[np.ndarray, " n"]) -> f
     return float(rates[y <= limit(others, np.log(exposure))].max())
 
 
-def limit(rate: Any, offset: AnyArray) -> AnyArray:
+def limit(rate: Any, offset: Any) -> Any:
     """Return the largest count believed of rows with this log exposure, where this is the largest rate so far."""
-    xp = namespace(offset)
-    return xp.floor(FACTOR * (rate * xp.exp(offset) + 1.0))
+    return np.floor(FACTOR * (rate * np.exp(offset) + 1.0))
 
 
 def learn(
     ceiling: Ceiling, y: Float[AnyArray, " n"], offset: Float[AnyArray, " n"], mask: Bool[AnyArray, " n"]
 ) -> tuple[Ceiling, Float[AnyArray, " n"]]:
     """Return the ceiling after rows in order, and the limits before each; masked rows do nothing."""
-
-    def step(ceiling: Ceiling, row: tuple[AnyArray, AnyArray, AnyArray]) -> tuple[Ceiling, AnyArray]:
-        y, offset, keep = row
-        most, rate = limit(ceiling.rate, offset), y / jnp.exp(offset)
-        above = y > most
-        count = jnp.where(above, ceiling.count + WORTH, jnp.maximum(ceiling.count - 1, 0))
-        least = jnp.where(count > 0, jnp.where(above, jnp.minimum(ceiling.least, rate), ceiling.least), jnp.inf)
-        risen = count >= ENOUGH
-        new = Ceiling(
-            jnp.where(risen, least, jnp.where(above, ceiling.rate, jnp.maximum(ceiling.rate, rate))),
-            jnp.where(risen, 0, count),
-            jnp.where(risen, jnp.inf, least),
-        )
-        return tree.map(lambda a, b: jnp.where(keep, a, b), new, ceiling), most
-
-    return jax.lax.scan(step, ceiling, (y, offset, mask))
+    rate, count, least = float(ceiling.rate), int(ceiling.count), float(ceiling.least)
+    rates, limits = y / np.exp(offset), np.empty(len(y))
+    for i, keep in enumerate(np.asarray(mask).tolist()):
+        limits[i] = most = limit(rate, offset[i])
+        if not keep:
+            continue
+        above = y[i] > most
+        count = count + WORTH if above else max(count - 1, 0)
+        least = min(least, rates[i]) if above else least
+        rate = rate if above else max(rate, rates[i])
+        if count >= ENOUGH:
+            rate, count = least, 0
+        least = least if count else np.inf
+    return Ceiling(np.asarray(rate), np.asarray(count), np.asarray(least)), limits
 
 
 def bounded(predictive: LatentPredictive, most: Float[AnyArray, " n"]) -> LatentPredictive:
     """Return predictions of counts of which no more than `most` are believed."""
-    top = jnp.log(most)[:, None] - predictive.likelihood.intercept  # type: ignore[attr-defined]
-    loc = jnp.minimum(jnp.asarray(predictive.loc), top[:, :, None])
-    return replace(predictive, loc=loc, cov=jnp.minimum(jnp.asarray(predictive.cov), WIDEST))
+    top = np.log(most)[:, None] - predictive.likelihood.intercept  # type: ignore[attr-defined]
+    loc = np.minimum(predictive.loc, top[:, :, None])
+    return replace(predictive, loc=loc, cov=np.minimum(predictive.cov, WIDEST))

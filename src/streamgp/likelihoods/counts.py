@@ -1,27 +1,24 @@
 """Counts 0, 1, 2, ...: Poisson and negative binomial, with the logarithm of the mean as f + intercept."""
 
 from collections.abc import Mapping
-from itertools import pairwise
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import gammaln
-from jaxtyping import Array, Float
+from jaxtyping import Float
+from scipy.special import gammaln
 
-from streamgp.likelihoods.base import Likelihood, laplace_step
-from streamgp.likelihoods.quadrature import FALL, MIN_VARIANCE, NODES, WEIGHTS, log_integral
+from streamgp.likelihoods.base import Expansion, Likelihood
+from streamgp.likelihoods.count_integrals import cdf, log_predictive, stirling, stirling_slope
+from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.checkpoint.encoding import register
-from streamgp.numerics.keys import Key
-from streamgp.numerics.student_t import ndtr
 
-_LOG_2PI = float(np.log(2.0 * np.pi))
 # The largest log of a Poisson mean: exp(80) fits in single precision as well.
 _MAX_LOG_MEAN = 80.0
-
 # The share of the largest logarithm that a mean may have, so that its cube does not overflow.
 _SHARE = 0.3
+_LARGEST = float(np.finfo(float).max)
+# The largest mean of which NumPy draws counts.
+_MOST = 1e18
 
 
 @register
@@ -36,50 +33,68 @@ class Poisson(Likelihood):
         The log of the mean where f is zero.
     """
 
-    intercept: Float[Array, ""]
+    intercept: Float[AnyArray, "*batch"]
 
-    def log_shape(self, f: Float[Array, " 1"], y: Float[Array, ""]) -> Float[Array, ""]:
+    def log_shape(self, f: Float[AnyArray, "... 1"], y: Float[AnyArray, "..."]) -> Float[AnyArray, "..."]:
         """Return y eta - exp(eta), with a straight line in place of an exponential that would overflow."""
-        eta = f[0] + self.intercept
+        eta = f[..., 0] + self.intercept
         # A straight line where the exponential overflows or nearly so, so that no derivative does.
-        capped = jnp.minimum(eta, _MAX_LOG_MEAN)
-        return y * eta - jnp.exp(capped) * (1.0 + eta - capped)
+        capped = np.minimum(eta, _MAX_LOG_MEAN)
+        return y * eta - np.exp(capped) * (1.0 + eta - capped)
 
-    def log_constant(self, y: Float[Array, ""]) -> Float[Array, ""]:
+    def log_constant(self, y: Float[AnyArray, "..."]) -> Float[AnyArray, "..."]:
         """Return log p(y | f) - log_shape."""
         return -gammaln(y + 1.0)
 
-    def log_prob(self, f: Float[Array, " 1"], y: Float[Array, ""]) -> Float[Array, ""]:
+    def log_prob(self, f: Float[AnyArray, "... 1"], y: Float[AnyArray, "..."]) -> Float[AnyArray, "..."]:
         """Return log p(y | f): the shape and what depends on `y` alone."""
         return self.log_shape(f, y) + self.log_constant(y)
 
-    def start(self, y: Float[Array, ""]) -> Float[Array, ""]:
+    def expand(self, f: Float[AnyArray, "... 1"], y: Float[AnyArray, "..."]) -> Expansion:
+        """Return the shape of the log probability, its gradient and minus its second derivative."""
+        eta = f[..., 0] + self.intercept
+        capped = np.minimum(eta, _MAX_LOG_MEAN)
+        mean = np.exp(capped)
+        value = y * eta - mean * (1.0 + eta - capped)
+        return Expansion(value, (y - mean)[..., None], np.where(eta < _MAX_LOG_MEAN, mean, 0.0)[..., None, None])
+
+    def bend(
+        self, f: Float[AnyArray, "... 1"], y: Float[AnyArray, "..."], along: Float[AnyArray, "... 1 1"]
+    ) -> Float[AnyArray, "... 1"]:
+        """Return the derivative of the precision."""
+        return self.expand(f, y).precision[..., 0] * along[..., 0]
+
+    def start(self, y: Float[AnyArray, "..."]) -> Float[AnyArray, "..."]:
         """Return the latent value whose mean is about `y`."""
-        return jnp.log(y + 0.5) - self.intercept
+        return np.log(y + 0.5) - self.intercept
 
     def log_predictive(
-        self, y: Float[Array, ""], loc: Float[Array, " 1"], cov: Float[Array, "1 1"]
-    ) -> Float[Array, ""]:
+        self, y: Float[AnyArray, "..."], loc: Float[AnyArray, "... 1"], cov: Float[AnyArray, "... 1 1"]
+    ) -> Float[AnyArray, "..."]:
         """Return the log probability of `y`, by quadrature around the mode."""
-        return _log_predictive(self, y, loc, cov)
+        return log_predictive(self, y, loc, cov) + self.log_constant(y)
 
-    def cdf(self, y: Float[Array, ""], loc: Float[Array, " 1"], cov: Float[Array, "1 1"]) -> Float[Array, ""]:
+    def cdf(
+        self, y: Float[AnyArray, "..."], loc: Float[AnyArray, "... 1"], cov: Float[AnyArray, "... 1 1"]
+    ) -> Float[AnyArray, "..."]:
         """Return the probability of `y` or less, by quadrature over Gamma variables."""
-        return _cdf(y, loc[0] + self.intercept, cov[0, 0], None)
+        return cdf(y, loc[..., 0] + self.intercept, cov[..., 0, 0], None)
 
-    def moments(self, loc: Float[Array, " 1"], cov: Float[Array, "1 1"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    def moments(
+        self, loc: Float[AnyArray, "... 1"], cov: Float[AnyArray, "... 1 1"]
+    ) -> tuple[Float[AnyArray, "..."], Float[AnyArray, "..."]]:
         """Return mean and variance of a Poisson with a log-normal mean, exactly."""
-        mean, variance = _lognormal(loc[0] + self.intercept, cov[0, 0])
+        mean, variance = _lognormal(loc[..., 0] + self.intercept, cov[..., 0, 0])
         return mean, mean + variance
 
-    def sample(self, key: Key, f: Float[Array, " 1"]) -> Float[Array, ""]:
-        """Draw a count."""
-        return jax.random.poisson(key, jnp.exp(f[0] + self.intercept)).astype(f.dtype)
+    def sample(self, draws: np.random.Generator, f: Float[AnyArray, "... 1"]) -> Float[AnyArray, "..."]:
+        """Draw counts."""
+        return _poisson(draws, np.exp(np.minimum(f[..., 0] + self.intercept, _MAX_LOG_MEAN)))
 
     @classmethod
     def from_targets(cls, y: Float[np.ndarray, " n"]) -> Self:
         """Start from the log of the smoothed mean."""
-        return cls(jnp.asarray(_smoothed_log_mean(y)))
+        return cls(np.asarray(_smoothed_log_mean(y)))
 
 
 @register
@@ -98,122 +113,118 @@ class NegativeBinomial(Likelihood):
 
     trainable: ClassVar[Mapping[str, Literal["positive", "real"]]] = {"dispersion": "positive"}
 
-    intercept: Float[Array, ""]
-    dispersion: Float[Array, ""]
+    intercept: Float[AnyArray, "*batch"]
+    dispersion: Float[AnyArray, "*batch"]
 
-    def log_shape(self, f: Float[Array, " 1"], y: Float[Array, ""]) -> Float[Array, ""]:
+    def log_shape(self, f: Float[AnyArray, "... 1"], y: Float[AnyArray, "..."]) -> Float[AnyArray, "..."]:
         """Return y eta - (y + r) log(1 + exp(eta) / r), r the dispersion."""
-        eta, r = f[0] + self.intercept, self.dispersion
-        return y * eta - (y + r) * jax.nn.softplus(eta - jnp.log(r))
+        eta, r = f[..., 0] + self.intercept, self.dispersion
+        return y * eta - (y + r) * _softplus(eta - np.log(r))
 
-    def log_constant(self, y: Float[Array, ""]) -> Float[Array, ""]:
+    def log_constant(self, y: Float[AnyArray, "..."]) -> Float[AnyArray, "..."]:
         """Return log p(y | f) - log_shape."""
         r = self.dispersion
         # log Gamma(y + r) - log Gamma(r) - y log r, without the difference of large numbers.
-        ratio = (r + y - 0.5) * jnp.log1p(y / r) - y + _stirling(r + y) - _stirling(r)
+        ratio = (r + y - 0.5) * np.log1p(y / r) - y + stirling(r + y) - stirling(r)
         return ratio - gammaln(y + 1.0)
 
-    def log_prob(self, f: Float[Array, " 1"], y: Float[Array, ""]) -> Float[Array, ""]:
+    def log_prob(self, f: Float[AnyArray, "... 1"], y: Float[AnyArray, "..."]) -> Float[AnyArray, "..."]:
         """Return log p(y | f): the shape and what depends on `y` alone."""
         return self.log_shape(f, y) + self.log_constant(y)
 
-    def start(self, y: Float[Array, ""]) -> Float[Array, ""]:
+    def expand(self, f: Float[AnyArray, "... 1"], y: Float[AnyArray, "..."]) -> Expansion:
+        """Return the shape of the log probability, its gradient and minus its second derivative."""
+        eta, r = f[..., 0] + self.intercept, self.dispersion
+        u, total = eta - np.log(r), y + r
+        share, curve = _share(u)
+        value = y * eta - total * _softplus(u)
+        return Expansion(value, (y - total * share)[..., None], (total * curve)[..., None, None])
+
+    def bend(
+        self, f: Float[AnyArray, "... 1"], y: Float[AnyArray, "..."], along: Float[AnyArray, "... 1 1"]
+    ) -> Float[AnyArray, "... 1"]:
+        """Return the derivative of the precision."""
+        u = f[..., 0] + self.intercept - np.log(self.dispersion)
+        third = -(y + self.dispersion) * _share(u)[1] * np.tanh(0.5 * u)
+        return third[..., None] * along[..., 0]
+
+    def by_hyperparameters(
+        self,
+        f: Float[AnyArray, "... 1"],
+        y: Float[AnyArray, "..."],
+        slope: Float[AnyArray, "... 1"],
+        along: Float[AnyArray, "... 1 1"],
+    ) -> dict[str, Float[AnyArray, "..."]]:
+        """Return the gradient by the dispersion."""
+        r = self.dispersion
+        u, each = f[..., 0] + self.intercept - np.log(r), (y + r) / r
+        share, curve = _share(u)
+        # That of the constant, again without the difference of large numbers.
+        more = np.log1p(y / r) - (y / r) * (1.0 - 0.5 / (r + y)) + stirling_slope(r + y) - stirling_slope(r)
+        of_log_p = more - _softplus(u) + each * share
+        of_gradient = each * curve - share
+        of_precision = curve * (1.0 + each * np.tanh(0.5 * u))
+        return {"dispersion": of_log_p + slope[..., 0] * of_gradient + along[..., 0, 0] * of_precision}
+
+    def start(self, y: Float[AnyArray, "..."]) -> Float[AnyArray, "..."]:
         """Return the latent value whose mean is about `y`."""
-        return jnp.log(y + 0.5) - self.intercept
+        return np.log(y + 0.5) - self.intercept
 
     def log_predictive(
-        self, y: Float[Array, ""], loc: Float[Array, " 1"], cov: Float[Array, "1 1"]
-    ) -> Float[Array, ""]:
+        self, y: Float[AnyArray, "..."], loc: Float[AnyArray, "... 1"], cov: Float[AnyArray, "... 1 1"]
+    ) -> Float[AnyArray, "..."]:
         """Return the log probability of `y`, by quadrature around the mode."""
-        return _log_predictive(self, y, loc, cov)
+        return log_predictive(self, y, loc, cov) + self.log_constant(y)
 
-    def cdf(self, y: Float[Array, ""], loc: Float[Array, " 1"], cov: Float[Array, "1 1"]) -> Float[Array, ""]:
+    def cdf(
+        self, y: Float[AnyArray, "..."], loc: Float[AnyArray, "... 1"], cov: Float[AnyArray, "... 1 1"]
+    ) -> Float[AnyArray, "..."]:
         """Return the probability of `y` or less, by quadrature over Beta variables."""
-        return _cdf(y, loc[0] + self.intercept, cov[0, 0], self.dispersion)
+        return cdf(y, loc[..., 0] + self.intercept, cov[..., 0, 0], self.dispersion)
 
-    def moments(self, loc: Float[Array, " 1"], cov: Float[Array, "1 1"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    def moments(
+        self, loc: Float[AnyArray, "... 1"], cov: Float[AnyArray, "... 1 1"]
+    ) -> tuple[Float[AnyArray, "..."], Float[AnyArray, "..."]]:
         """Return mean and variance with a log-normal mean, exactly."""
-        mean, variance = _lognormal(loc[0] + self.intercept, cov[0, 0])
+        mean, variance = _lognormal(loc[..., 0] + self.intercept, cov[..., 0, 0])
         return mean, mean + variance + (variance + mean * mean) / self.dispersion
 
-    def sample(self, key: Key, f: Float[Array, " 1"]) -> Float[Array, ""]:
-        """Draw a count: a Poisson whose mean is a Gamma variable."""
-        gamma, poisson = jax.random.split(key)
-        mean = jnp.exp(f[0] + self.intercept)
-        mean = mean * jax.random.gamma(gamma, self.dispersion, dtype=f.dtype) / self.dispersion
-        return jax.random.poisson(poisson, mean).astype(f.dtype)
+    def sample(self, draws: np.random.Generator, f: Float[AnyArray, "... 1"]) -> Float[AnyArray, "..."]:
+        """Draw counts: Poisson ones whose mean is a Gamma variable."""
+        mean = np.exp(np.minimum(f[..., 0] + self.intercept, _MAX_LOG_MEAN))
+        shape = np.broadcast_to(self.dispersion, mean.shape)
+        return _poisson(draws, mean * draws.gamma(shape) / shape)
 
     @classmethod
     def from_targets(cls, y: Float[np.ndarray, " n"]) -> Self:
         """Start from the mean and, by its excess variance, the dispersion of the targets, from 0.1 to 1,000."""
         mean = np.exp(_smoothed_log_mean(y))
         excess = max(float(np.var(y)) - mean, 1e-300) if len(y) else mean
-        return cls(jnp.asarray(np.log(mean)), jnp.asarray(np.clip(mean * mean / excess, 0.1, 1e3)))
+        return cls(np.asarray(np.log(mean)), np.asarray(np.clip(mean * mean / excess, 0.1, 1e3)))
 
 
 def _smoothed_log_mean(y: Float[np.ndarray, " n"]) -> float:
     return float(np.log((np.sum(y) + 0.5) / max(len(y), 1)))
 
 
-def _log_predictive(likelihood: Poisson | NegativeBinomial, y: Array, loc: Array, cov: Array) -> Array:
-    cov = jnp.maximum(cov, MIN_VARIANCE)
-    mode = loc + cov @ laplace_step(likelihood, y, loc, cov).shift
-    shape = log_integral(lambda f: likelihood.log_shape(f[None], y), mode[0], loc[0], cov[0, 0])
-    return shape + likelihood.log_constant(y)
+def _poisson(draws: np.random.Generator, mean: Any) -> Any:
+    """Draw counts; those of a mean beyond all that NumPy takes are the mean."""
+    return np.where(mean < _MOST, draws.poisson(np.minimum(mean, _MOST)), mean)
 
 
-def _lognormal(mean: Array, var: Array) -> tuple[Array, Array]:
+def _softplus(u: Any) -> Any:
+    return np.logaddexp(u, 0.0)
+
+
+def _share(u: Any) -> tuple[Any, Any]:
+    """Return the logistic function and its derivative."""
+    small = np.exp(-np.abs(u))
+    share = 1.0 / (1.0 + small)
+    return np.where(u > 0.0, share, small * share), small * share * share
+
+
+def _lognormal(mean: Any, var: Any) -> tuple[Any, Any]:
     """Return mean and variance of exp(eta), eta ~ N(mean, var); bounded where they would overflow."""
-    most = _SHARE * jnp.log(jnp.finfo(mean.dtype).max)
-    m = jnp.exp(jnp.minimum(mean + 0.5 * var, most))
-    return m, m * m * jnp.expm1(jnp.minimum(var, most))
-
-
-def _stirling(a: Array) -> Array:
-    """Return log Gamma(a) - (a - 1/2) log a + a - log(2 pi) / 2, to 1e-15."""
-    small = jnp.minimum(a, 16.0)
-    direct = gammaln(small) - (small - 0.5) * jnp.log(small) + small - 0.5 * _LOG_2PI
-    inverse = 1.0 / jnp.maximum(a, 16.0)
-    square = inverse * inverse
-    series = inverse * (1.0 / 12.0 - square * (1.0 / 360.0 - square * (1.0 / 1260.0 - square / 1680.0)))
-    return jnp.where(a < 16.0, direct, series)
-
-
-def _cdf(y: Array, mean: Array, var: Array, dispersion: Array | None) -> Array:
-    """Return Pr(Y <= y) for a log mean eta ~ N(mean, var); without a dispersion, of a Poisson.
-
-    Given eta, that is the probability that x exceeds it: of a Poisson, x is the log of a Gamma(y + 1) variable, of a
-    negative binomial x = log(r) - logit(B) with B ~ Beta(r, y + 1). So it is the mean of Phi((x - mean) / sqrt(var))
-    over x, whose density has its mode at log(y + 1) and tails that are exponential at least. Gauss and Legendre's
-    rule on segments, which end at the mode and where Phi is zero or one.
-    """
-    a = jnp.maximum(jnp.floor(y), 0.0) + 1.0
-    root = jnp.sqrt(jnp.maximum(var, MIN_VARIANCE))
-    const = 0.5 * (jnp.log(a) - _LOG_2PI) - _stirling(a)
-    wide = jnp.sqrt(2.0 * FALL / a)
-    if dispersion is None:
-        right = jnp.log1p(FALL / a + wide)
-    else:
-        const = const + _stirling(dispersion + a) - _stirling(dispersion) - 0.5 * jnp.log1p(a / dispersion)
-        wide = jnp.sqrt(2.0 * FALL * (1.0 / a + 1.0 / dispersion))
-        right = FALL / dispersion + wide
-    left = FALL / a + wide
-
-    def log_density(u: Array) -> Array:
-        if dispersion is None:
-            return a * (u - jnp.expm1(u)) + const
-        share = a / (a + dispersion)
-        return a * u - (a + dispersion) * jnp.log1p(share * jnp.expm1(u)) + const
-
-    def integrate_segment(low: Array, high: Array) -> Array:
-        u = low + (high - low) * NODES.astype(low.dtype)
-        below = ndtr((u - at) / root)
-        return (high - low) * (jnp.exp(log_density(u)) * below) @ WEIGHTS.astype(low.dtype)
-
-    at = mean - jnp.log(a)
-    reach = np.sqrt(2.0 * FALL) * root
-    low = jnp.clip(at - reach, -left, right)
-    certain = jnp.clip(at + reach, low, right)
-    ends = [low, jnp.clip(0.0, low, certain), certain, jnp.clip(0.0, certain, right), right]
-    total = sum((integrate_segment(*pair) for pair in pairwise(ends)), jnp.zeros_like(low))
-    return jnp.where(y < 0.0, 0.0, jnp.clip(total, 0.0, 1.0))
+    most = _SHARE * np.log(_LARGEST)
+    m = np.exp(np.minimum(mean + 0.5 * var, most))
+    return m, m * m * np.expm1(np.minimum(var, most))

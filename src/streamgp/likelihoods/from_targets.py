@@ -1,6 +1,5 @@
 """The likelihood by its name, as targets alone determine it."""
 
-import jax.numpy as jnp
 import numpy as np
 
 from streamgp.likelihoods.base import Likelihood
@@ -19,7 +18,7 @@ def make_likelihood(name: str, y: np.ndarray, num_classes: int, slots: int) -> L
             counts = np.bincount(y.astype(int), minlength=slots) + 0.5
             known = np.arange(slots) < num_classes
             logits = np.log(counts) - np.log(counts[known]).mean()
-            return Categorical(slots, jnp.asarray(np.where(known, logits, NEVER)))
+            return Categorical(slots, np.where(known, logits, NEVER))
         case "ordinal":
             return Ordinal.from_targets(y, num_classes)
         case "poisson":

@@ -1,18 +1,20 @@
 """Grades 0, 1, ..., J - 1, of which only the order counts: the cumulative probit."""
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import scipy.special
-from jax.scipy.special import log_ndtr
-from jaxtyping import Array, Float
+from jaxtyping import Float
+from scipy.special import erfcx, log_ndtr
 
-from streamgp.likelihoods.base import Likelihood
+from streamgp.likelihoods.base import Expansion, Likelihood, picked
+from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.checkpoint.encoding import register
-from streamgp.numerics.keys import Key
+
+_TINY = np.finfo(float).tiny
+_ROOT = np.sqrt(2.0)
+_LOG_HALF = -np.log(2.0)
 
 
 @register
@@ -31,49 +33,104 @@ class Ordinal(Likelihood):
 
     trainable: ClassVar[Mapping[str, Literal["positive", "real"]]] = {"first": "real", "gaps": "positive"}
 
-    first: Float[Array, ""]
-    gaps: Float[Array, " j"]
+    first: Float[AnyArray, "*batch"]
+    gaps: Float[AnyArray, "*batch j"]
 
-    def log_prob(self, f: Float[Array, " 1"], y: Float[Array, ""]) -> Float[Array, ""]:
+    def log_prob(self, f: Float[AnyArray, "... 1"], y: Float[AnyArray, "..."]) -> Float[AnyArray, "..."]:
         """Return the log probability of the grade `y` between its thresholds."""
-        return self._log_grades(f[0], jnp.ones_like(f[0]))[y.astype(int)]
+        return picked(self._log_grades(f[..., 0], 1.0), y)
+
+    def expand(self, f: Float[AnyArray, "... 1"], y: Float[AnyArray, "..."]) -> Expansion:
+        """Return the log probability, its gradient and minus its second derivative."""
+        ends = self._ends(f[..., 0], y)
+        gradient, precision = _derivatives(ends)
+        return Expansion(self.log_prob(f, y), gradient[..., None], precision[..., None, None])
+
+    def bend(
+        self, f: Float[AnyArray, "... 1"], y: Float[AnyArray, "..."], along: Float[AnyArray, "... 1 1"]
+    ) -> Float[AnyArray, "... 1"]:
+        """Return the derivative of the precision."""
+        ends = self._ends(f[..., 0], y)
+        low, high, a, b = ends
+        gradient, precision = _derivatives(ends)
+        third = b - a + (high * high * a - low * low * b) - gradient * (high * a - low * b + 2.0 * precision)
+        return third[..., None] * along[..., 0]
+
+    def by_hyperparameters(
+        self,
+        f: Float[AnyArray, "... 1"],
+        y: Float[AnyArray, "..."],
+        slope: Float[AnyArray, "... 1"],
+        along: Float[AnyArray, "... 1 1"],
+    ) -> dict[str, Float[AnyArray, "..."]]:
+        """Return the gradient by the first threshold and by the distances of the others."""
+        low, high, a, b = self._ends(f[..., 0], y)
+        slope, along = slope[..., 0], along[..., 0, 0]
+        both = a - b
+        by_high, by_low = a * (high + both), b * (low + both)
+        of_high = a + slope * by_high + along * (a - high * a * (high + a) + low * a * b - 2.0 * both * by_high)
+        of_low = -b - slope * by_low + along * (high * a * b - b + low * b * (low - b) + 2.0 * both * by_low)
+        # The thresholds on either side of the grade y are those after y - 1 and after y gaps.
+        number = np.arange(self.gaps.shape[-1])
+        above, below = (number < (y - k)[..., None] for k in (0.0, 1.0))
+        return {"first": of_high + of_low, "gaps": of_high[..., None] * above + of_low[..., None] * below}
 
     def log_predictive(
-        self, y: Float[Array, ""], loc: Float[Array, " 1"], cov: Float[Array, "1 1"]
-    ) -> Float[Array, ""]:
+        self, y: Float[AnyArray, "..."], loc: Float[AnyArray, "... 1"], cov: Float[AnyArray, "... 1 1"]
+    ) -> Float[AnyArray, "..."]:
         """Return the log probability of the grade `y`."""
-        return self.log_probabilities(loc, cov)[y.astype(int)]
+        return picked(self.log_probabilities(loc, cov), y)
 
-    def log_probabilities(self, loc: Float[Array, " 1"], cov: Float[Array, "1 1"]) -> Float[Array, " j"]:
+    def log_probabilities(
+        self, loc: Float[AnyArray, "... 1"], cov: Float[AnyArray, "... 1 1"]
+    ) -> Float[AnyArray, "... j"]:
         """Return the log probability of every grade, in closed form."""
-        return self._log_grades(loc[0], jnp.sqrt(1.0 + cov[0, 0]))
+        return self._log_grades(loc[..., 0], np.sqrt(1.0 + cov[..., 0, 0]))
 
-    def cdf(self, y: Float[Array, ""], loc: Float[Array, " 1"], cov: Float[Array, "1 1"]) -> Float[Array, ""]:
+    def cdf(
+        self, y: Float[AnyArray, "..."], loc: Float[AnyArray, "... 1"], cov: Float[AnyArray, "... 1 1"]
+    ) -> Float[AnyArray, "..."]:
         """Return the sum of the probabilities of the grades up to `y`."""
-        p = jnp.exp(self.log_probabilities(loc, cov))
-        return jnp.sum(jnp.where(jnp.arange(len(p)) <= y, p, 0.0))
+        p = np.exp(self.log_probabilities(loc, cov))
+        return np.where(np.arange(p.shape[-1]) <= np.asarray(y)[..., None], p, 0.0).sum(-1)
 
-    def moments(self, loc: Float[Array, " 1"], cov: Float[Array, "1 1"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    def moments(
+        self, loc: Float[AnyArray, "... 1"], cov: Float[AnyArray, "... 1 1"]
+    ) -> tuple[Float[AnyArray, "..."], Float[AnyArray, "..."]]:
         """Return mean and variance of the grade's number."""
-        p = jnp.exp(self.log_probabilities(loc, cov))
-        grades = jnp.arange(len(p), dtype=p.dtype)
+        p = np.exp(self.log_probabilities(loc, cov))
+        grades = np.arange(float(p.shape[-1]))
         mean = p @ grades
-        return mean, p @ (grades - mean) ** 2
+        return mean, (p * (grades - mean[..., None]) ** 2).sum(-1)
 
-    def sample(self, key: Key, f: Float[Array, " 1"]) -> Float[Array, ""]:
-        """Draw a grade."""
-        return jax.random.categorical(key, self._log_grades(f[0], jnp.ones_like(f[0]))).astype(f.dtype)
+    def sample(self, draws: np.random.Generator, f: Float[AnyArray, "... 1"]) -> Float[AnyArray, "..."]:
+        """Draw grades: those of the latent values with noise."""
+        noisy = f[..., 0] + draws.normal(size=f.shape[:-1])
+        return (noisy[..., None] > self._thresholds()).sum(-1).astype(float)
 
-    def _log_grades(self, mean: Float[Array, ""], scale: Float[Array, ""]) -> Float[Array, " j"]:
-        thresholds = self.first + jnp.concatenate([jnp.zeros_like(self.gaps, shape=1), jnp.cumsum(self.gaps)])
-        z = (thresholds - mean) / scale
-        below, above = log_ndtr(jnp.stack([z, -z]))
+    def _thresholds(self) -> Any:
+        first = self.first[..., None]
+        return np.concatenate([first, first + np.cumsum(self.gaps, axis=-1)], axis=-1)
+
+    def _log_grades(self, mean: Any, scale: Any) -> Any:
+        z = (self._thresholds() - mean[..., None]) / np.asarray(scale)[..., None]
+        below, above = log_ndtr(z), log_ndtr(-z)
         # Between thresholds, the difference of the tails on the side where they are small.
-        upper = z[:-1] > 0.0
-        larger = jnp.where(upper, above[:-1], below[1:])
-        smaller = jnp.where(upper, above[1:], below[:-1])
-        inner = larger + jnp.log(-jnp.expm1(jnp.minimum(smaller - larger, -jnp.finfo(z.dtype).tiny)))
-        return jnp.concatenate([below[:1], inner, above[-1:]])
+        upper = z[..., :-1] > 0.0
+        larger = np.where(upper, above[..., :-1], below[..., 1:])
+        smaller = np.where(upper, above[..., 1:], below[..., :-1])
+        less = np.minimum(smaller - larger, -_TINY)
+        inner = larger + np.where(less > _LOG_HALF, np.log(-np.expm1(less)), np.log1p(-np.exp(less)))
+        return np.concatenate([below[..., :1], inner, above[..., -1:]], axis=-1)
+
+    def _ends(self, f: Any, y: Any) -> "_Ends":
+        """Return the thresholds around the grade, from the latent value, and the densities there."""
+        t = self._thresholds()
+        infinity = np.full((*t.shape[:-1], 1), np.inf)
+        padded = np.concatenate([-infinity, t, infinity], axis=-1)
+        low, high = picked(padded, y) - f, picked(padded, np.asarray(y) + 1.0) - f
+        a, b = _densities(low, high)
+        return _Ends(np.where(np.isinf(low), 0.0, low), np.where(np.isinf(high), 0.0, high), a, b)
 
     @classmethod
     def from_targets(cls, y: Float[np.ndarray, " n"], num_grades: int | None = None) -> Self:
@@ -84,4 +141,42 @@ class Ordinal(Likelihood):
         count = max(int(y.max(initial=0)) + 1, 2) if num_grades is None else num_grades
         counts = np.bincount(y.astype(int), minlength=count) + 0.5
         thresholds = scipy.special.ndtri(np.cumsum(counts)[:-1] / counts.sum())
-        return cls(jnp.asarray(thresholds[0]), jnp.asarray(np.diff(thresholds)))
+        return cls(np.asarray(thresholds[0]), np.diff(thresholds))
+
+
+class _Ends(NamedTuple):
+    """The ends of a grade from the latent value (zero where infinite), and their densities over its probability."""
+
+    low: Any
+    high: Any
+    at_high: Any
+    at_low: Any
+
+
+def _densities(low: Any, high: Any) -> tuple[Any, Any]:
+    """Return the normal densities at the upper and at the lower end, over the probability between the ends."""
+    # The interval is mirrored so that its middle is no less than zero, where tails keep their digits: with Mills'
+    # ratio M, a tail is the density times M.
+    mirrored = np.abs(low) > np.abs(high)
+    near, far = np.where(mirrored, -high, low), np.where(mirrored, -low, high)
+    tail = near > 0.0
+    out = np.maximum(near, 0.0)
+    beyond = np.where(np.isinf(far), near, far)
+    # The density at the far end over that at the near one.
+    ratio = np.where(np.isinf(far), 0.0, np.exp(-0.5 * (beyond - near) * (beyond + near)))
+    mills = np.sqrt(0.5 * np.pi) * (erfcx(out / _ROOT) - ratio * erfcx(np.maximum(beyond, 0.0) / _ROOT))
+    middle = scipy.special.ndtr(far) - scipy.special.ndtr(near)
+    at_near = np.where(tail, 1.0 / np.maximum(mills, _TINY), _density(near) / np.maximum(middle, _TINY))
+    at_far = np.where(tail, at_near * ratio, _density(far) / np.maximum(middle, _TINY))
+    return np.where(mirrored, at_near, at_far), np.where(mirrored, at_far, at_near)
+
+
+def _density(z: Any) -> Any:
+    return np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi)
+
+
+def _derivatives(ends: _Ends) -> tuple[Any, Any]:
+    """Return the gradient by the latent value, and minus the second derivative: a share of the noise's precision."""
+    low, high, a, b = ends
+    both = a - b
+    return -both, np.clip(high * a - low * b + both * both, 0.0, 1.0)

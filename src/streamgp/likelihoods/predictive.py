@@ -4,23 +4,21 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from streamgp.core import NumericPredictive
 from streamgp.likelihoods.base import Likelihood
-from streamgp.numerics import tree
-from streamgp.numerics.arrays import AnyArray, namespace
-from streamgp.numerics.batching import COMPILED_BATCH_SIZES, split_batches
+from streamgp.likelihoods.search import least_count, point_of
+from streamgp.numerics import keys, tree
+from streamgp.numerics.arrays import AnyArray, logsumexp
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.keys import Key
 from streamgp.numerics.module import Module, static_field
-from streamgp.numerics.precision import float64
 
-_INTEGRALS_AT_ONCE = 1 << 10  # integrals whose terms are held in memory at a time
+# Integrals whose terms are held in memory at a time: so many that they stay in a processor's cache.
+_AT_ONCE = 1 << 10
+_TINY = float(np.finfo(float).tiny)
 
 
 @register
@@ -52,183 +50,91 @@ class LatentPredictive(Module):
     @property
     def weights(self) -> Float[AnyArray, "n k"]:
         """Return the mixture weights; rows sum to one."""
-        return namespace(self.log_weights).exp(self.log_weights)
+        with np.errstate(under="ignore"):
+            return np.exp(self.log_weights)
 
     def component_log_density(self, y: Float[AnyArray, "n 1"]) -> Float[AnyArray, "n k"]:
         """Return the log probability (density) of `y` under each expert."""
-        return self._rows(_component_log_density, y[:, 0])
+        return self._each(Likelihood.log_predictive.__name__, np.asarray(y))
 
     def log_density(self, y: Float[AnyArray, "n 1"]) -> Float[AnyArray, " n"]:
         """Return the log probability (density) of `y` under the mixture."""
-        return self._rows(_log_density, y[:, 0])
+        return logsumexp(self.log_weights + self.component_log_density(y))
 
     def probabilities(self) -> Float[AnyArray, "n j"]:
         """Return the probability of every label or grade that is known; rows sum to one, and none is zero."""
-        return self._rows(_probabilities)
+        each = self._each(Likelihood.log_probabilities.__name__)
+        log_mixture = logsumexp(np.asarray(self.log_weights)[:, :, None] + each, axis=1)[:, : self.known]
+        with np.errstate(under="ignore"):
+            p = np.exp(log_mixture - logsumexp(log_mixture, keepdims=True))
+        # A probability that is too small for a number stays one that has a logarithm.
+        return np.maximum(p, _TINY)
 
     @property
     def mean(self) -> Float[AnyArray, "n 1"]:
         """Return the mean of the target; infinite where it overflows."""
-        return self._rows(_moments)[:, :1]
+        return self._moments()[0][:, None]
 
     @property
     def variance(self) -> Float[AnyArray, "n 1"]:
         """Return the variance of the target, noise included; infinite where it overflows."""
-        return self._rows(_moments)[:, 1:]
+        return self._moments()[1][:, None]
 
     @property
     def std(self) -> Float[AnyArray, "n 1"]:
         """Return the standard deviation of the target."""
-        variance = self.variance
-        return namespace(variance).sqrt(variance)
+        return np.sqrt(self.variance)
 
     def cdf(self, y: Float[AnyArray, "n 1"]) -> Float[AnyArray, "n 1"]:
         """Return the probability of a target of `y` or less; of counts and grades, that of less is ``cdf(y - 1)``."""
-        return self._rows(_cdf, y[:, 0])[:, None]
+        each = self._each(Likelihood.cdf.__name__, np.asarray(y))
+        return np.clip((self.weights * each).sum(1), 0.0, 1.0)[:, None]
 
-    def quantile(self, probability: float | Float[Array, ""]) -> Float[AnyArray, "n 1"]:
+    def quantile(self, probability: float | Float[AnyArray, ""]) -> Float[AnyArray, "n 1"]:
         """Return the least count or grade whose `cdf` is no less than a probability; of other targets to 1e-9."""
-        of_rows = namespace(self.loc).full(len(self.loc), probability, self.loc.dtype)
-        return self._rows(_quantile, of_rows)[:, None]
+        mean, variance = self._moments()
+        search = least_count if self.likelihood.whole else point_of
 
-    def sample(self, key: Key, shape: tuple[int, ...] = ()) -> Float[Array, "... n 1"]:
+        def below(rows: Any, y: Any) -> Any:
+            return tree.map(lambda a: np.asarray(a)[rows], self).cdf(y[:, None])[:, 0]
+
+        return search(below, float(probability), mean, variance)[:, None]
+
+    def sample(self, key: Key, shape: tuple[int, ...] = ()) -> Float[AnyArray, "... n 1"]:
         """Draw targets: an expert for each row, then latent values from it, then the target."""
-        return _sample(self, key, prod(shape)).reshape(*shape, -1, 1)
+        draws, n = keys.generator(key), len(self.loc)
+        below = np.cumsum(self.weights, axis=1)
+        u = draws.random((prod(shape), n)) * below[:, -1]
+        component = (u[:, :, None] >= below[:, :-1]).sum(-1)
+        loc, cov, likelihood = tree.map(
+            lambda a: np.asarray(a)[np.arange(n), component], (self.loc, self.cov, self.likelihood)
+        )
+        # Targets that can be drawn have one latent value.
+        f = loc[..., :1] + np.sqrt(cov[..., 0, :1]) * draws.normal(size=(*component.shape, 1))
+        return likelihood.sample(draws, f).reshape(*shape, n, 1)
 
-    def _rows(self, function: Callable[..., Array], *arrays: AnyArray) -> AnyArray:
-        """Apply a compiled function to rows; to NumPy's, in batches of few sizes, and as NumPy's."""
-        if namespace(*tree.leaves((self, arrays))) is not np:
-            return function(self, *arrays)
-        results = []
-        # The precision is that of the prediction, not of the caller.
-        with float64(self.loc.dtype == np.float64):
-            for rows, size in split_batches(len(self.log_weights), COMPILED_BATCH_SIZES):
-                n = rows.stop - rows.start
-                batch = tree.map(lambda a, rows=rows, size=size: _filled(a[rows], size), (self, *arrays))
-                results.append(np.asarray(function(*batch))[:n])
-        return np.concatenate(results)
+    def _moments(self) -> tuple[Any, Any]:
+        """Return mean and variance of each row."""
+        mean, var = self.likelihood.moments(np.asarray(self.loc), np.asarray(self.cov))
+        weights = self.weights
+        with np.errstate(over="ignore", invalid="ignore"):
+            mixed = (weights * np.where(weights > 0.0, mean, 0.0)).sum(1)
+            second = np.where(weights > 0.0, var + (mean - mixed[:, None]) ** 2, 0.0)
+            return mixed, np.where(np.isfinite(mixed), (weights * second).sum(1), np.inf)
+
+    def _each(self, method: str, *y: AnyArray) -> Any:
+        """Return what a method of the likelihood gives for all rows and experts, a few rows at a time."""
+        n, k = np.shape(self.log_weights)
+        parts = []
+        for at in range(0, max(n, 1), max(_AT_ONCE // k, 1)):
+            rows = slice(at, at + max(_AT_ONCE // k, 1))
+            likelihood, loc, cov = tree.map(
+                lambda a, rows=rows: np.asarray(a)[rows], (self.likelihood, self.loc, self.cov)
+            )
+            function: Callable[..., Any] = getattr(likelihood, method)
+            parts.append(function(*(each[rows] for each in y), loc, cov))
+        return np.concatenate(parts)
 
 
 AnyPredictive = NumericPredictive | LatentPredictive
 """The predictions of models: mixtures of Gaussians or Student's t of the target, or of Gaussians of latent values."""
-
-
-def _filled(rows: np.ndarray, size: int) -> np.ndarray:
-    """Return rows filled up to `size` with copies of the last one."""
-    return rows[np.minimum(np.arange(size), len(rows) - 1)]
-
-
-def _each(function: Callable[..., Any], p: LatentPredictive, y: Float[AnyArray, " n"] | None = None) -> Any:
-    """Apply a function of likelihood, latent mean, covariance and target to all rows and experts."""
-    experts = eqx.filter_vmap(function, in_axes=(eqx.if_array(0), 0, 0, None))
-    rows = tree.map(jnp.asarray, (p.likelihood, p.loc, p.cov, y))
-    at_once = max(_INTEGRALS_AT_ONCE // p.loc.shape[1], 1)
-    return jax.lax.map(lambda row: experts(*row), rows, batch_size=at_once)
-
-
-def _log_predictive(likelihood: Likelihood, loc: Array, cov: Array, y: Array) -> Array:
-    return likelihood.log_predictive(y, loc, cov)
-
-
-def _log_probabilities(likelihood: Likelihood, loc: Array, cov: Array, y: None) -> Array:
-    return likelihood.log_probabilities(loc, cov)
-
-
-@eqx.filter_jit
-def _component_log_density(p: LatentPredictive, y: AnyArray) -> Float[Array, "n k"]:
-    return _each(_log_predictive, p, y)
-
-
-@eqx.filter_jit
-def _log_density(p: LatentPredictive, y: AnyArray) -> Float[Array, " n"]:
-    return jax.nn.logsumexp(jnp.asarray(p.log_weights) + _each(_log_predictive, p, y), axis=1)
-
-
-@eqx.filter_jit
-def _probabilities(p: LatentPredictive) -> Float[Array, "n j"]:
-    each = _each(_log_probabilities, p)
-    log_mixture = jax.nn.logsumexp(jnp.asarray(p.log_weights)[:, :, None] + each, axis=1)[:, : p.known]
-    # A probability that is too small for a number stays one that has a logarithm.
-    return jnp.maximum(jax.nn.softmax(log_mixture, axis=1), jnp.finfo(log_mixture.dtype).tiny)
-
-
-@eqx.filter_jit
-def _moments(p: LatentPredictive) -> Float[Array, "n 2"]:
-    """Return mean and variance of each row."""
-    mean, var = _each(_expert_moments, p)
-    weights = jnp.exp(jnp.asarray(p.log_weights))
-    mixed = (weights * jnp.where(weights > 0.0, mean, 0.0)).sum(1)
-    second = jnp.where(weights > 0.0, var + (mean - mixed[:, None]) ** 2, 0.0)
-    variance = jnp.where(jnp.isfinite(mixed), (weights * second).sum(1), jnp.inf)
-    return jnp.stack([mixed, variance], axis=1)
-
-
-def _expert_moments(likelihood: Likelihood, loc: Array, cov: Array, y: None) -> tuple[Array, Array]:
-    return likelihood.moments(loc, cov)
-
-
-@eqx.filter_jit
-def _cdf(p: LatentPredictive, y: Float[AnyArray, " n"]) -> Float[Array, " n"]:
-    each = _each(_expert_cdf, p, y)
-    return jnp.clip((jnp.exp(jnp.asarray(p.log_weights)) * each).sum(1), 0.0, 1.0)
-
-
-def _expert_cdf(likelihood: Likelihood, loc: Array, cov: Array, y: Array) -> Array:
-    return likelihood.cdf(y, loc, cov)
-
-
-@eqx.filter_jit
-def _quantile(p: LatentPredictive, probability: Float[AnyArray, " n"]) -> Float[Array, " n"]:
-    """Search by bisection between a value whose cdf is less and one where it is not, found by doubling."""
-    whole = p.likelihood.whole
-    loc, root = jnp.asarray(p.loc)[:, :, 0], jnp.sqrt(jnp.asarray(p.cov)[:, :, 0, 0])
-    centre = (jnp.exp(jnp.asarray(p.log_weights)) * loc).sum(1)
-    scale = jnp.maximum(root.max(1), 1e-9 * (1.0 + jnp.abs(centre)))
-
-    def is_less(y: Array) -> Array:
-        return _cdf(p, y) < probability
-
-    def widen(carry: tuple) -> tuple:
-        low, high, step, _ = carry
-        above, below = is_less(high), ~is_less(low) & (not whole)
-        low, high = (
-            jnp.where(below, low - step, jnp.where(above, high, low)),
-            jnp.where(below, low, jnp.where(above, high + step, high)),
-        )
-        return low, high, 2.0 * step, (above | below).any() & (step < 1e300).all()
-
-    def between(low: Array, high: Array) -> Array:
-        middle = low + 0.5 * (high - low)
-        return jnp.floor(middle) if whole else middle
-
-    def halve(carry: tuple) -> tuple:
-        low, high = carry
-        middle = between(low, high)
-        less = is_less(middle)
-        inside = (middle > low) & (middle < high)
-        return jnp.where(less & inside, middle, low), jnp.where(~less & inside, middle, high)
-
-    def unfinished(carry: tuple) -> Array:
-        low, high = carry
-        middle = between(low, high)
-        narrow = (high - low <= 1e-10 * (scale + jnp.abs(middle))) & (not whole)
-        return ((middle > low) & (middle < high) & ~narrow).any()
-
-    if whole:
-        start = jnp.full_like(centre, -1.0), jnp.zeros_like(centre), jnp.ones_like(centre)
-    else:
-        start = centre - scale, centre + scale, scale
-    low, high, *_ = jax.lax.while_loop(lambda carry: carry[3], widen, (*start, jnp.asarray(True)))
-    return jax.lax.while_loop(unfinished, halve, (low, high))[1]
-
-
-@eqx.filter_jit
-def _sample(p: LatentPredictive, key: Key, count: int) -> Float[Array, "s n"]:
-    pick, noise, last = jax.random.split(key, 3)
-    n = len(p.loc)
-    component = jax.random.categorical(pick, jnp.asarray(p.log_weights), shape=(count, n))
-    loc, cov = (jnp.asarray(a)[jnp.arange(n)[None], component] for a in (p.loc, p.cov))
-    f = loc + jnp.sqrt(cov[..., 0]) * jax.random.normal(noise, loc.shape, loc.dtype)
-    likelihoods = tree.map(lambda a: jnp.asarray(a)[jnp.arange(n)[None], component], p.likelihood)
-    keys = jax.random.split(last, (count, n))
-    return jax.vmap(jax.vmap(lambda likelihood, key, f: likelihood.sample(key, f)))(likelihoods, keys, f)

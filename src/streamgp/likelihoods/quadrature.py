@@ -1,16 +1,15 @@
-"""Integrals over Gaussian latent values that have no closed form."""
+"""Integrals over Gaussian latent values that have no closed form, of many at once."""
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import scipy.special
-from jax.scipy.special import log_ndtr
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float
+from scipy.special import log_ndtr
 
-from streamgp.numerics.linalg import add_diagonal, cholesky
+from streamgp.numerics.arrays import AnyArray, logsumexp
 
 # The number of points of an integral over several latent values.
 POINTS = 64
@@ -23,9 +22,11 @@ _TINY = 1e-30
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 NODES, WEIGHTS = 0.5 * (1.0 + _NODES), 0.5 * _WEIGHTS
 """Gauss and Legendre's rule on [0, 1]."""
+# Numbers whose exponential is a number, and whose product with another such is one.
+_SAFE = 300.0
 
 
-def log_logistic_normal(mean: Float[Array, ""], var: Float[Array, ""]) -> Float[Array, " 2"]:
+def log_logistic_normal(mean: Float[AnyArray, "..."], var: Float[AnyArray, "..."]) -> Float[AnyArray, "... 2"]:
     """Compute log E[1 / (1 + exp(f))] and log E[1 / (1 + exp(-f))], f ~ N(mean, var): of a zero and of a one.
 
     The logistic function is a step at zero, whose integral is a probit, and what it lacks of the step, which is
@@ -34,58 +35,76 @@ def log_logistic_normal(mean: Float[Array, ""], var: Float[Array, ""]) -> Float[
     keep their digits: within 1e-13, relatively, for means in
     [-1000, 1000] and variances in [1e-12, 1e8]. The other outcome is the complement.
     """
-    m, s = jnp.abs(mean), jnp.maximum(var, MIN_VARIANCE)
-    root = jnp.sqrt(s)
+    m, s = np.abs(mean), np.maximum(var, MIN_VARIANCE)
+    root = np.sqrt(s)
     # The bump, from t = m on, is exp(-t - (t - m)^2 / (2 s)) at most. Right of m - s it falls like a Gaussian; if
     # that is left of zero, from zero on, faster.
     reach = np.sqrt(2.0 * FALL) * root
-    slope = jnp.maximum(1.0 - m / s, 0.0)
-    low = jnp.maximum(-m, -s - reach)
-    high = jnp.where(m > s, reach - s, 2.0 * FALL / (slope + jnp.sqrt(slope**2 + 2.0 * FALL / s)) - m)
-    d = low + (high - low) * NODES.astype(m.dtype)
-    t = jnp.maximum(m + d, 0.0)
-    log_bump = jax.nn.log_sigmoid(-t) - 0.5 * d * d / s - jnp.log(root) - 0.5 * np.log(2.0 * np.pi)
+    slope = np.maximum(1.0 - m / s, 0.0)
+    low = np.maximum(-m, -s - reach)
+    high = np.where(m > s, reach - s, 2.0 * FALL / (slope + np.sqrt(slope**2 + 2.0 * FALL / s)) - m)
+    d = low[..., None] + (high - low)[..., None] * NODES
+    t = np.maximum(m[..., None] + d, 0.0)
+    exponent = d * d
+    exponent *= (-0.5 / s)[..., None]
+    exponent -= t
     log_step = log_ndtr(-m / root)
-    top = jax.lax.stop_gradient(jnp.maximum(log_step, log_bump.max()))
-    share = -jnp.expm1(-2.0 * m * t / s) * jnp.exp(log_bump - top) @ WEIGHTS.astype(m.dtype)
-    log_tail = jnp.minimum(top + jnp.log(jnp.exp(log_step - top) + (high - low) * share), -np.log(2.0))
-    tail_first = jnp.stack([log_tail, jnp.log1p(-jnp.exp(log_tail))])
-    return jnp.where(mean > 0.0, tail_first, tail_first[::-1])
+    log_norm = np.log(root) + 0.5 * np.log(2.0 * np.pi)
+    top = np.maximum(log_step, exponent.max(-1) - log_norm)
+    exponent -= (top + log_norm)[..., None]
+    with np.errstate(under="ignore"):
+        share = np.exp(exponent, out=exponent)
+        share /= 1.0 + np.exp(-t)
+        t *= (-2.0 * m / s)[..., None]
+        share *= np.expm1(t, out=t)
+        log_tail = top + np.log(np.exp(log_step - top) - (high - low) * (share @ WEIGHTS))
+    log_tail = np.minimum(log_tail, -np.log(2.0))
+    log_other = np.log1p(-np.exp(log_tail))
+    is_positive = mean > 0.0
+    first = np.where(is_positive, log_tail, log_other)
+    return np.stack([first, np.where(is_positive, log_other, log_tail)], axis=-1)
 
 
 def log_integral(
-    log_g: Callable[[Array], Array], mode: Float[Array, ""], mean: Float[Array, ""], var: Float[Array, ""]
-) -> Float[Array, ""]:
+    log_g: Callable[[Any], Any],
+    mode: Float[AnyArray, "..."],
+    mean: Float[AnyArray, "..."],
+    var: Float[AnyArray, "..."],
+) -> Float[AnyArray, "..."]:
     """Compute the log of the integral of g(f) N(f; mean, var), g log-concave; `mode` is the product's mode.
 
-    On either side of the mode, from there to where the product has fallen by exp(-37), Gauss and Legendre's rule.
-    The place is found by bisection: it is no further away than the Gaussian alone would have it.
+    `log_g` takes the f of all integrals, with a last axis for several of each. On either side of the mode, from there
+    to where the product has fallen by exp(-37), Gauss and Legendre's rule. The place is found by bisection: it is no
+    further away than the Gaussian alone would have it.
     """
-    s = jnp.maximum(var, MIN_VARIANCE)
-    reach = np.sqrt(2.0 * FALL) * jnp.sqrt(s)
+    s = np.maximum(var, MIN_VARIANCE)
+    reach = np.sqrt(2.0 * FALL) * np.sqrt(s)
+    wide, shift, at = s[..., None], (mode - mean)[..., None], mode[..., None]
+    at_mode = log_g(at)
 
-    def log_ratio(d: Array) -> Array:
+    def log_ratio(d: Any) -> Any:
         # Above one only by the error of the mode, which may be many times the width if the prior is extremely narrow.
-        return jnp.minimum(log_g(mode + d) - log_g(mode) - (d * (0.5 * d + (mode - mean))) / s, FALL)
+        return np.minimum(log_g(at + d) - at_mode - (d * (0.5 * d + shift)) / wide, FALL)
 
-    def side(sign: float) -> Array:
-        def narrow(_: Array, powers: tuple) -> tuple:
-            low, high = powers
+    signs = np.array([-1.0, 1.0])
+    low, high = np.full((*s.shape, 2), -48.0), np.zeros((*s.shape, 2))
+    ends = signs * reach[..., None]
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        for _ in range(10):
             middle = 0.5 * (low + high)
-            fallen = ~(log_ratio(sign * reach * jnp.exp2(middle)) > -FALL)
-            return jnp.where(fallen, low, middle), jnp.where(fallen, middle, high)
-
-        ends = jnp.full_like(s, -48.0), jnp.zeros_like(s)
-        end = reach * jnp.exp2(jax.lax.fori_loop(0, 10, narrow, ends)[1])
-        return end * jnp.exp(jax.vmap(log_ratio)(sign * end * NODES.astype(s.dtype))) @ WEIGHTS.astype(s.dtype)
-
-    peak = log_g(mode) - 0.5 * (mode - mean) ** 2 / s - 0.5 * jnp.log(2.0 * np.pi * s)
-    return peak + jnp.log(side(-1.0) + side(1.0))
+            fallen = ~(log_ratio(ends * np.exp2(middle)) > -FALL)
+            low, high = np.where(fallen, low, middle), np.where(fallen, middle, high)
+        ends = ends * np.exp2(high)
+        total = 0.0
+        for k, sign in enumerate(signs):
+            total = total + sign * ends[..., k] * (np.exp(log_ratio(ends[..., k, None] * NODES)) @ WEIGHTS)
+    peak = at_mode[..., 0] - 0.5 * (mode - mean) ** 2 / s - 0.5 * np.log(2.0 * np.pi * s)
+    return peak + np.log(total)
 
 
 def log_softmax_normal(
-    mean: Float[Array, " k"], cov: Float[Array, "c c"], contrasts: Float[Array, "c k"]
-) -> Float[Array, " k"]:
+    mean: Float[AnyArray, "... k"], cov: Float[AnyArray, "... c c"], contrasts: Float[np.ndarray, "c k"]
+) -> Float[AnyArray, "... k"]:
     """Compute log E softmax(f), f = mean + contrasts' g with g ~ N(0, cov); they sum to one.
 
     Each class has the 64 points of `normal_points` around the mode of its own integrand, where g = root z and z is
@@ -98,54 +117,85 @@ def log_softmax_normal(
     the log of a probability above 0.01 it was 2e-4, 0.03, 0.3 and 0.9. Points around the mean would do half as well
     in the first respect, and miss the log by up to ten from variances of 100 on.
     """
+    c, K = contrasts.shape
+    eye = np.eye(c)
     # Latent values of no variance, or that are copies of each other, have a root as well.
-    root = contrasts.T @ cholesky(add_diagonal(cov, 1e-12 * jnp.diagonal(cov).mean() + MIN_VARIANCE))
-    points = jnp.asarray(normal_points(len(cov)), mean.dtype)
+    scale = 1e-12 * np.trace(cov, axis1=-2, axis2=-1) / c + MIN_VARIANCE
+    jitter = scale[..., None, None] + c * np.finfo(float).eps * (cov * eye)
+    root = contrasts.T @ np.linalg.cholesky(cov + jitter * eye)
+    modes = _softmax_modes(mean, root)  # (..., of a class, c)
+    centres = mean[..., None, :] + modes @ np.swapaxes(root, -1, -2)
+    points = normal_points(c)
+    moves = root @ points.T  # (..., class, point)
+    terms = _log_shares(centres, moves) - modes @ points.T
+    log_p = logsumexp(terms) - 0.5 * (modes * modes).sum(-1)
+    return log_p - logsumexp(log_p, keepdims=True)
 
-    def log_probability(k: Int[Array, ""]) -> Float[Array, ""]:
-        mode = _softmax_mode(mean, root, k)
-        f = (mean + root @ mode)[None] + points @ root.T
-        terms = jax.nn.log_softmax(f, axis=1)[:, k] - points @ mode
-        return jax.nn.logsumexp(terms) - 0.5 * mode @ mode
 
-    return jax.nn.log_softmax(jax.vmap(log_probability)(jnp.arange(len(mean))))
+def _log_shares(centres: Any, moves: Any) -> Any:
+    """Return log softmax(centres_k + moves_p)_k, (..., k, p), from centres (..., k, class) and moves (..., class, p).
+
+    The sums over classes are products of matrices of exponentials, but where these would under- or overflow.
+    """
+    own = np.diagonal(centres, axis1=-2, axis2=-1)
+    centred = centres - own[..., :, None]
+    high = moves.max(axis=(-2, -1), keepdims=True)
+    ok = (centred.max(axis=(-2, -1)) < _SAFE) & (high[..., 0, 0] - moves.min(axis=(-2, -1)) < _SAFE)
+    if ok.all():
+        with np.errstate(under="ignore"):
+            return moves - high - np.log(np.exp(centred) @ np.exp(moves - high))
+    found = np.empty(np.broadcast_shapes(moves.shape, (*centres.shape[:-1], 1)))
+    if ok.any():
+        found[ok] = _log_shares(centres[ok], moves[ok])
+    # One class after the other, so that memory holds no more than for one.
+    centred, moves = centred[~ok], moves[~ok]
+    found[~ok] = np.stack(
+        [moves[:, k] - logsumexp(centred[:, k, :, None] + moves, axis=-2) for k in range(found.shape[-2])],
+        axis=-2,
+    )
+    return found
 
 
-def _softmax_mode(mean: Float[Array, " k"], root: Float[Array, "k c"], k: Int[Array, ""]) -> Float[Array, " c"]:
-    """Find about where softmax(mean + root z)_k N(z; 0, I) is largest.
+def _softmax_modes(mean: Float[AnyArray, "... k"], root: Float[AnyArray, "... k c"]) -> Any:
+    """Find, for each class k, about where softmax(mean + root z)_k N(z; 0, I) is largest, (..., k, c).
 
     Whatever it is, the integral around it is right; nearer the mode it has less error. To begin with, the nearest
     points where f_k is no less than its strongest rival; then Newton's steps along conjugate gradients, damped by
     how far they move f, so that each gains (Sun and Tran-Dinh 2019, Theorem 2, with nu = 2).
     """
-    one = jax.nn.one_hot(k, len(mean), dtype=mean.dtype)
+    K, c = root.shape[-2:]
+    own = np.eye(K)
+    turned = np.swapaxes(root, -1, -2)
+    z = np.zeros((*mean.shape[:-1], K, c))
+    for _ in range(3):
+        f = mean[..., None, :] + z @ turned
+        rival = np.where(own > 0.0, -np.inf, f).argmax(-1)
+        along = root - np.take_along_axis(root, rival[..., None], axis=-2)
+        behind = np.take_along_axis(f, rival[..., None], axis=-1)[..., 0] - np.diagonal(f, axis1=-2, axis2=-1)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            share = np.clip(behind / (along * along).sum(-1), 0.0, 1.0)
+        z = z + share[..., None] * along
+    for _ in range(6):
+        z = z + _newton_step(mean, root, turned, own, z)
+    return z
 
-    def project(_: Array, z: Array) -> Array:
-        f = mean + root @ z
-        rival = jnp.argmax(jnp.where(one > 0.0, -jnp.inf, f))
-        along = root[k] - root[rival]
-        return z + jnp.clip((f[rival] - f[k]) / (along @ along), 0.0, 1.0) * along
 
-    def newton(_: Array, z: Array) -> Array:
-        p = jax.nn.softmax(mean + root @ z)
-
-        def curve(v: Array) -> Array:
-            moved = root @ v
-            return v + (p * (moved - p @ moved)) @ root
-
-        residual = (one - p) @ root - z
-        step, along, squares = jnp.zeros_like(z), residual, residual @ residual
-        for _steps in range(min(len(z), 4)):
-            curved = curve(along)
-            length = squares / jnp.maximum(along @ curved, _TINY)
-            step, residual = step + length * along, residual - length * curved
-            squares, before = residual @ residual, squares
-            along = residual + squares / jnp.maximum(before, _TINY) * along
-        reach = jnp.ptp(root @ step) + _TINY
-        return z + jnp.log1p(reach) / reach * step
-
-    start = jax.lax.fori_loop(0, 3, project, jnp.zeros_like(root[0]))
-    return jax.lax.fori_loop(0, 6, newton, start)
+def _newton_step(mean: Any, root: Any, turned: Any, own: Any, z: Any) -> Any:
+    """Return a damped step of Newton's method for each class, its equations solved along conjugate gradients."""
+    f = mean[..., None, :] + z @ turned
+    p = np.exp(f - f.max(-1, keepdims=True))
+    p /= p.sum(-1, keepdims=True)
+    residual = (own - p) @ root - z
+    step, along, squares = np.zeros_like(z), residual, (residual * residual).sum(-1, keepdims=True)
+    for _ in range(min(z.shape[-1], 4)):
+        moved = along @ turned
+        curved = along + (p * (moved - (p * moved).sum(-1, keepdims=True))) @ root
+        length = squares / np.maximum((along * curved).sum(-1, keepdims=True), _TINY)
+        step, residual = step + length * along, residual - length * curved
+        squares, before = (residual * residual).sum(-1, keepdims=True), squares
+        along = residual + squares / np.maximum(before, _TINY) * along
+    reach = np.ptp(step @ turned, axis=-1)[..., None] + _TINY
+    return np.log1p(reach) / reach * step
 
 
 @lru_cache

@@ -2,18 +2,16 @@
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import gammaln
-from jaxtyping import Array, Float
+from jaxtyping import Float
+from scipy.special import gammaln
 
-from streamgp.likelihoods.base import Likelihood
+from streamgp.likelihoods.base import Expansion, Likelihood
 from streamgp.likelihoods.quadrature import FALL, NODES, WEIGHTS
+from streamgp.numerics.arrays import AnyArray, logsumexp
 from streamgp.numerics.checkpoint.encoding import register
-from streamgp.numerics.keys import Key
 from streamgp.numerics.student_t import ndtr
 
 _MAD = 0.6744897501960817  # median of |z| of a standard normal
@@ -39,66 +37,105 @@ class StudentT(Likelihood):
     trainable: ClassVar[Mapping[str, Literal["positive", "real"]]] = {"scale": "positive"}
     whole: ClassVar[bool] = False
 
-    intercept: Float[Array, ""]
-    scale: Float[Array, ""]
-    dof: Float[Array, ""]
+    intercept: Float[AnyArray, "*batch"]
+    scale: Float[AnyArray, "*batch"]
+    dof: Float[AnyArray, "*batch"]
 
-    def log_prob(self, f: Float[Array, " 1"], y: Float[Array, ""]) -> Float[Array, ""]:
+    def log_prob(self, f: Float[AnyArray, "... 1"], y: Float[AnyArray, "..."]) -> Float[AnyArray, "..."]:
         """Return the log density of the residual over the scale."""
-        half, z = 0.5 * self.dof, (y - f[0] - self.intercept) / self.scale
-        norm = gammaln(half + 0.5) - gammaln(half) - 0.5 * jnp.log(np.pi * self.dof) - jnp.log(self.scale)
-        return norm - (half + 0.5) * jnp.log1p(z * z / self.dof)
+        half, z = 0.5 * self.dof, (y - f[..., 0] - self.intercept) / self.scale
+        norm = gammaln(half + 0.5) - gammaln(half) - 0.5 * np.log(np.pi * self.dof) - np.log(self.scale)
+        return norm - (half + 0.5) * np.log1p(z * z / self.dof)
+
+    def expand(self, f: Float[AnyArray, "... 1"], y: Float[AnyArray, "..."]) -> Expansion:
+        """Return the log density, its gradient and minus its second derivative, which is negative for outliers."""
+        residual, spread, bottom, more = self._parts(f, y)
+        gradient = more * residual / bottom
+        precision = more * ((spread - residual * residual) / bottom) / bottom
+        return Expansion(self.log_prob(f, y), gradient[..., None], precision[..., None, None])
+
+    def bend(
+        self, f: Float[AnyArray, "... 1"], y: Float[AnyArray, "..."], along: Float[AnyArray, "... 1 1"]
+    ) -> Float[AnyArray, "... 1"]:
+        """Return the derivative of the precision."""
+        residual, spread, bottom, more = self._parts(f, y)
+        third = 2.0 * more * (residual / bottom) * ((3.0 * spread - residual * residual) / bottom) / bottom
+        return third[..., None] * along[..., 0]
+
+    def by_hyperparameters(
+        self,
+        f: Float[AnyArray, "... 1"],
+        y: Float[AnyArray, "..."],
+        slope: Float[AnyArray, "... 1"],
+        along: Float[AnyArray, "... 1 1"],
+    ) -> dict[str, Float[AnyArray, "..."]]:
+        """Return the gradient by the scale."""
+        residual, spread, bottom, more = self._parts(f, y)
+        squares = residual * residual
+        of_gradient = -2.0 * more * (residual / bottom) * (spread / bottom)
+        of_precision = 2.0 * more * ((3.0 * squares - spread) / bottom) * (spread / bottom) / bottom
+        of_log_p = more * squares / bottom - 1.0
+        total = of_log_p + slope[..., 0] * of_gradient + along[..., 0, 0] * of_precision
+        return {"scale": total / self.scale}
 
     def log_predictive(
-        self, y: Float[Array, ""], loc: Float[Array, " 1"], cov: Float[Array, "1 1"]
-    ) -> Float[Array, ""]:
+        self, y: Float[AnyArray, "..."], loc: Float[AnyArray, "... 1"], cov: Float[AnyArray, "... 1 1"]
+    ) -> Float[AnyArray, "..."]:
         """Return the log density of a Gaussian with t noise: a mixture over the precision of t."""
-        residual = y - loc[0] - self.intercept
-        log_weight, var = self._precisions(residual, cov[0, 0])
-        return jax.nn.logsumexp(log_weight - 0.5 * (residual**2 / var + jnp.log(2.0 * np.pi * var)))
+        residual = (y - loc[..., 0] - self.intercept)[..., None]
+        log_weight, var = self._precisions(residual, cov[..., 0])
+        return logsumexp(log_weight - 0.5 * (residual**2 / var + np.log(2.0 * np.pi * var)))
 
-    def cdf(self, y: Float[Array, ""], loc: Float[Array, " 1"], cov: Float[Array, "1 1"]) -> Float[Array, ""]:
+    def cdf(
+        self, y: Float[AnyArray, "..."], loc: Float[AnyArray, "... 1"], cov: Float[AnyArray, "... 1 1"]
+    ) -> Float[AnyArray, "..."]:
         """Return the distribution function of the same mixture."""
-        residual = y - loc[0] - self.intercept
-        log_weight, var = self._precisions(residual, cov[0, 0])
-        return jnp.clip(jnp.exp(log_weight) @ ndtr(residual / jnp.sqrt(var)), 0.0, 1.0)
+        residual = (y - loc[..., 0] - self.intercept)[..., None]
+        log_weight, var = self._precisions(residual, cov[..., 0])
+        with np.errstate(under="ignore"):
+            return np.clip((np.exp(log_weight) * ndtr(residual / np.sqrt(var))).sum(-1), 0.0, 1.0)
 
-    def moments(self, loc: Float[Array, " 1"], cov: Float[Array, "1 1"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    def moments(
+        self, loc: Float[AnyArray, "... 1"], cov: Float[AnyArray, "... 1 1"]
+    ) -> tuple[Float[AnyArray, "..."], Float[AnyArray, "..."]]:
         """Return mean and variance; the variance is infinite for two degrees of freedom or less."""
-        noise_var = jnp.where(self.dof > 2.0, self.scale**2 * self.dof / (self.dof - 2.0), jnp.inf)
-        return loc[0] + self.intercept, cov[0, 0] + noise_var
+        heavy = self.dof <= 2.0
+        noise_var = np.where(heavy, np.inf, self.scale**2 * self.dof / np.where(heavy, 1.0, self.dof - 2.0))
+        return loc[..., 0] + self.intercept, cov[..., 0, 0] + noise_var
 
-    def sample(self, key: Key, f: Float[Array, " 1"]) -> Float[Array, ""]:
-        """Draw a target."""
-        return f[0] + self.intercept + self.scale * jax.random.t(key, self.dof, dtype=f.dtype)
+    def sample(self, draws: np.random.Generator, f: Float[AnyArray, "... 1"]) -> Float[AnyArray, "..."]:
+        """Draw targets."""
+        return f[..., 0] + self.intercept + self.scale * draws.standard_t(np.broadcast_to(self.dof, f.shape[:-1]))
 
-    def _precisions(self, residual: Array, var: Array) -> tuple[Array, Array]:
-        """Return log weights of the precisions of t, and the variance of the target given each.
+    def _parts(self, f: Any, y: Any) -> tuple[Any, Any, Any, Any]:
+        """Return the residual, dof scale^2, that and the residual's square, and dof + 1."""
+        residual, spread = y - f[..., 0] - self.intercept, self.dof * self.scale**2
+        return residual, spread, spread + residual * residual, self.dof + 1.0
+
+    def _precisions(self, residual: Any, var: Any) -> tuple[Any, Any]:
+        """Return log weights of the precisions of t, and the variance of the target given each, along the last axis.
 
         The precision p of t is a Gamma(dof / 2) variable of mean one. Given it, y is Gaussian with variance
         var + scale^2 / p. In x = log p, segments on both sides of the mode of p, and of that of p given the target
         where f is known, from where they fall by exp(-37).
         """
 
-        def around(shape: Array, place: Array) -> tuple[Array, Array, Array]:
-            wide = jnp.sqrt(2.0 * FALL / shape)
-            return place - FALL / shape - wide, place, place + jnp.log1p(FALL / shape + wide)
+        def around(shape: Any, place: Any) -> tuple[Any, Any, Any]:
+            wide = np.sqrt(2.0 * FALL / shape)
+            return place - FALL / shape - wide, place, place + np.log1p(FALL / shape + wide)
 
-        a = 0.5 * self.dof
-        low, mode, high = around(a, jnp.zeros_like(var))
-        squares = (residual / self.scale) ** 2
-        least, below, up = around(a + 0.5, jnp.log((self.dof + 1.0) / (self.dof + squares)))
-        least, below = jnp.minimum(least, low), jnp.minimum(below, mode)
-        up = jnp.clip(up, below, mode)
-        ends = [least, below, up, jnp.clip(low, up, mode), mode, high]
-        x, width = [], []
-        for left, right in pairwise(ends):
-            x.append(left + (right - left) * NODES.astype(var.dtype))
-            width.append((right - left) * WEIGHTS.astype(var.dtype))
-        x, width = jnp.concatenate(x), jnp.concatenate(width)
-        log_density = a * (x - jnp.exp(x)) + a * jnp.log(a) - gammaln(a)
-        log_weight = log_density + jnp.log(jnp.maximum(width, 1e-300))
-        return log_weight, var + self.scale**2 * jnp.exp(-x)
+        dof, scale = self.dof[..., None], self.scale[..., None]
+        a = 0.5 * dof
+        low, mode, high = around(a, np.zeros_like(residual + var))
+        squares = (residual / scale) ** 2
+        least, below, up = around(a + 0.5, np.log((dof + 1.0) / (dof + squares)))
+        least, below = np.minimum(least, low), np.minimum(below, mode)
+        up = np.clip(up, below, mode)
+        ends = [least, below, up, np.clip(low, up, mode), mode, high]
+        x = np.concatenate([left + (right - left) * NODES for left, right in pairwise(ends)], axis=-1)
+        width = np.concatenate([(right - left) * WEIGHTS for left, right in pairwise(ends)], axis=-1)
+        log_density = a * (x - np.exp(x)) + a * np.log(a) - gammaln(a)
+        return log_density + np.log(np.maximum(width, 1e-300)), var + scale**2 * np.exp(-x)
 
     @classmethod
     def from_targets(cls, y: Float[np.ndarray, " n"]) -> Self:
@@ -106,4 +143,4 @@ class StudentT(Likelihood):
         centre = float(np.median(y)) if len(y) else 0.0
         width = float(np.median(np.abs(y - centre))) / _MAD if len(y) else 0.0
         width = width or (float(np.std(y)) if len(y) else 0.0) or 1.0
-        return cls(jnp.asarray(centre), jnp.asarray(width), jnp.asarray(4.0))
+        return cls(np.asarray(centre), np.asarray(width), np.asarray(4.0))

@@ -2,7 +2,7 @@
 
 `streamgp.models.registry.make_spec` checks by this table, the command makes its options of it, the estimators their
 docstrings, and ``docs/reference/options.md`` is rendered from it. Nothing heavy is imported here: ``streamgp run
---help`` reads it. A further option is an entry in `OPTIONS` and a field of `Spec`; then ``python -m
+--help`` reads it. A further option is an entry in `_DECLARED` and a field of `Spec`; then ``python -m
 benchmarks.pages.options`` writes the constructors of the estimators that it names, and the pages. Annexes add some.
 """
 

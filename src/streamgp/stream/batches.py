@@ -38,7 +38,7 @@ class BatchEngine:
     def predict(self, X: np.ndarray, times: np.ndarray | None = None, extra: Extra = None) -> AnyPredictive:
         """Predict each row as if it were the next one."""
         parts, state = [], self._state
-        for rows, size in split_batches(len(X), state.batch_sizes):
+        for rows, size in split_batches(len(X), state.model.padded_to):
             inputs = _padded(state, X[rows], size)
             stamps = _padded_times(None if times is None else times[rows], size)
             predictive = state.model.predict(state.model_state, inputs, stamps, **_more(state, extra, rows, size))
@@ -60,7 +60,7 @@ class BatchEngine:
         Where rows were `moved` nothing vouches for their inputs: some models predict them, but do not learn them.
         """
         parts, state, settings = [], self._state, self._settings
-        for at, size in split_batches(len(X), state.batch_sizes, state.min_filled_rows):
+        for at, size in split_batches(len(X), state.model.padded_to):
             n = at.stop - at.start
             target = np.zeros((size, settings.num_outputs))
             target[:n] = (y[at] - state.targets.mean) / state.targets.scale
@@ -70,7 +70,7 @@ class BatchEngine:
                 state.model_state,
                 _padded(state, X[at], size),
                 target,
-                np.arange(size) < n,
+                None if size == n else np.arange(size) < n,
                 _padded_times(None if times is None else times[at], size),
                 None if later is None else _padded(state, later[at], size),
                 **_more(state, extra, at, size),

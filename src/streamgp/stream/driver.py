@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 
 from streamgp.core import FilterEngine, Info, Moments, RowEngine
 from streamgp.likelihoods import AnyPredictive
-from streamgp.numerics.batching import BATCH_SIZES, concatenate
+from streamgp.numerics.batching import LARGEST, SMALL, concatenate
 from streamgp.numerics.precision import in_float64
 from streamgp.stream.apart import with_scarce
 from streamgp.stream.batches import predict_rows
@@ -22,7 +22,7 @@ from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
 from streamgp.stream.target_range import limited
 
-SETTLED_EVERY = BATCH_SIZES[1]  # rows after which those that came singly are taken in together
+SETTLED_EVERY = SMALL  # rows after which those that came singly are taken in together
 
 
 def max_batch(settings: StreamSettings, state: StreamState) -> int:
@@ -30,7 +30,7 @@ def max_batch(settings: StreamSettings, state: StreamState) -> int:
     if state.apart:
         return min(max_batch(settings.of_one_target, part) for part in state.apart)
     fitted = state.rows >= settings.first_fitted
-    most = BATCH_SIZES[0] if fitted else settings.next_boundary(state.rows) - state.rows
+    most = LARGEST if fitted else settings.next_boundary(state.rows) - state.rows
     most = int(min(most, next_renewal(settings, state) - state.rows))
     if state.model.period is not None:
         most = min(most, state.model.period - state.rows % state.model.period)

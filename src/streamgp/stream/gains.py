@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from streamgp.likelihoods import AnyPredictive
-from streamgp.numerics.batching import BATCH_SIZES
+from streamgp.numerics.batching import LARGEST
 from streamgp.stream.apart import predict_apart
 from streamgp.stream.batches import predict_rows
 from streamgp.stream.inputs import Extra
@@ -13,7 +13,7 @@ from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
 
 PROBES = 1024  # rows that are predicted to find out what the columns matter
-MEASURED_EVERY = BATCH_SIZES[0]  # at row counts that are multiples of it, if anything was missing so far
+MEASURED_EVERY = LARGEST  # at row counts that are multiples of it, if anything was missing so far
 
 
 def with_measured_gains(settings: StreamSettings, state: StreamState) -> StreamState:

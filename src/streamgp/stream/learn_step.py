@@ -8,7 +8,7 @@ import numpy as np
 from streamgp.core import AnyArray, Info
 from streamgp.likelihoods import AnyPredictive
 from streamgp.numerics import tree
-from streamgp.numerics.batching import COMPILED_BATCH_SIZES, concatenate
+from streamgp.numerics.batching import SMALL, concatenate
 from streamgp.numerics.precision import computed, in_float64
 from streamgp.numerics.threads import one_blas_thread
 from streamgp.stream.apart import (
@@ -215,8 +215,8 @@ def _learn_without_glitches(settings: StreamSettings, state: StreamState, rows: 
     Which rows are outliers depends on the lags, so that a batch is learnt anew for each that is found in it.
     """
     parts = []
-    for at in range(0, len(rows.X), COMPILED_BATCH_SIZES[0]):
-        batch = rows.part(slice(at, at + COMPILED_BATCH_SIZES[0]))
+    for at in range(0, len(rows.X), SMALL):
+        batch = rows.part(slice(at, at + SMALL))
         past, known = batch.y, np.zeros(len(batch.y), bool)
         while True:
             after, info = _advance(settings, state, batch, past)

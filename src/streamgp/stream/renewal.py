@@ -7,7 +7,7 @@ import numpy as np
 
 from streamgp.core import AnyArray
 from streamgp.models.base import FittedModel, RenewingFamily, WarmupRows
-from streamgp.numerics.batching import BATCH_SIZES
+from streamgp.numerics.batching import LARGEST
 from streamgp.numerics.precision import computed, in_float64
 from streamgp.numerics.threads import one_blas_thread
 from streamgp.stream.reservoir import LATEST, Reservoir
@@ -17,7 +17,7 @@ from streamgp.stream.state import StreamState
 
 GROWTH = 1.25  # of the rows, from one renewal to the next
 # And so many rows after a change, to the rows since. No batch has both the change and the first of them.
-AFTER_CHANGE = (BATCH_SIZES[0], 2 * BATCH_SIZES[0], LATEST)
+AFTER_CHANGE = (LARGEST, 2 * LARGEST, LATEST)
 
 
 def next_renewal(settings: StreamSettings, state: StreamState) -> float:

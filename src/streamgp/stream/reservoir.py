@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Int, UInt
 
-from streamgp.numerics.batching import BATCH_SIZES, concatenate
+from streamgp.numerics.batching import LARGEST, concatenate
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.stream.rows import RawRows
 
 LATEST = 4096
 SAMPLED = 4096
-_SLACK = BATCH_SIZES[0]  # so many rows wait before they go into the sample together
+_SLACK = LARGEST  # so many rows wait before they go into the sample together
 
 
 @register

@@ -11,7 +11,7 @@ from streamgp.core import StreamModel
 from streamgp.models.base import FittedExpert
 from streamgp.models.spec import Spec
 from streamgp.numerics import keys
-from streamgp.numerics.batching import COMPILED_BATCH_SIZES, FEW_ROWS, MIN_FILLED_LATER, MIN_FILLED_ROWS, concatenate
+from streamgp.numerics.batching import concatenate
 from streamgp.numerics.checkpoint.field_types import check_state, checked
 from streamgp.numerics.standardise import Standardiser
 from streamgp.stream.categories import Categories
@@ -190,22 +190,6 @@ class StreamState:
     def is_warmed_up(self) -> bool:
         """Whether the warm-up is over and the fitted model at work."""
         return self.warmup_rows is None
-
-    @property
-    def batch_sizes(self) -> tuple[int, ...]:
-        """Rows of the batches that reach the model."""
-        if self.is_warmed_up:
-            return self.model.batch_sizes
-        sizes = self.model.warmup_batch_sizes
-        if self.rows >= FEW_ROWS:
-            return sizes
-        # The model is rebuilt after rows 1, 2, 4 and 8: the few between are no reason for a program of single rows.
-        return tuple(size for size in sizes if size in COMPILED_BATCH_SIZES[: 1 if self.rows < 8 else None])
-
-    @property
-    def min_filled_rows(self) -> int:
-        """From how many rows on a large batch that is learnt is filled up rather than cut into small ones."""
-        return MIN_FILLED_LATER if self.is_warmed_up and self.rows >= FEW_ROWS else MIN_FILLED_ROWS
 
     def to_tree(self, settings: StreamSettings) -> dict[str, Any]:
         """Return everything that a checkpoint needs, as nested dictionaries of plain values, arrays and modules."""

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
@@ -104,7 +103,7 @@ class Regression:
     ) -> StreamModel:
         """Return experts that do not depend on the rows."""
         model = provisional_ensemble(width, y.shape[1], seed, self.spec.robust, self.spec.recalibrate)
-        return replace(model, time_unit=jnp.asarray(time_unit))
+        return replace(model, time_unit=np.asarray(time_unit))
 
     def best_provisional_expert(self, weights: np.ndarray, width: int, seed: int) -> Any:
         """Return the filter whose kinds of noise have the largest weight together."""

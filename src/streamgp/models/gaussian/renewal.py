@@ -23,7 +23,7 @@ from streamgp.models.gaussian.state import EnsembleState
 from streamgp.models.gaussian.warmup import dynamics_of
 from streamgp.models.spec import Spec
 from streamgp.numerics import keys, tree
-from streamgp.numerics.batching import BATCH_SIZES, split_batches
+from streamgp.numerics.batching import LARGEST, split_batches
 from streamgp.weights import BMA
 from streamgp.weights.experts import expert_weights, joined_weights
 
@@ -144,7 +144,7 @@ def _thinned(rows: np.ndarray, most: int) -> np.ndarray:
 def _replaced(spec: Spec, model: Ensemble, slot: Slot, fit: Fit, rows: WarmupRows) -> Ensemble:
     """Return the model with a fit in a slot."""
     group = model.groups[slot.group]
-    some = rows.X[_thinned(np.arange(len(rows.X)), BATCH_SIZES[0])]
+    some = rows.X[_thinned(np.arange(len(rows.X)), LARGEST)]
     each = [dynamics for _, _, dynamics in dynamics_of(spec, "", fit.basis, fit.prior_var, some)]
     R = len(each)
     variances = ExpertVariances(np.full(R, fit.prior_var), np.full(R, fit.noise_var))
@@ -183,12 +183,9 @@ def _conditioned(
         guarded=model.guarded,
     )
     own = alone.init(keys.key(0))
-    for part, size in split_batches(len(learnt), BATCH_SIZES[:2]):
+    for part, _ in split_batches(len(learnt)):
         which = learnt[part]
-        n = len(which)
-        X, y = (np.pad(a[which], ((0, size - n), (0, 0))) for a in (rows.X, rows.y))
-        stamps = None if times is None else np.pad(times[which], (0, size - n), mode="edge")
-        own, _ = alone.update(own, X, y, np.arange(size) < n, stamps)
+        own, _ = alone.update(own, rows.X[which], rows.y[which], None, None if times is None else times[which])
 
     def put(whole: Any, new: Float[Any, "..."]) -> np.ndarray:
         changed = np.array(whole)

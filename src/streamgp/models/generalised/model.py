@@ -6,45 +6,37 @@ what was observed (Lu et al. 2022, 3.2; Waxman and Djuric 2024, 3.4).
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
 
 from streamgp.bases.base import Basis
 from streamgp.core import AnyArray, Info, StreamModel
 from streamgp.filters.dynamics import Dynamics
-from streamgp.filters.engine.blocks import features, group_by_shape, in_blocks, member, split_by_group, stack
+from streamgp.filters.engine.blocks import group_by_shape, member, split_by_group, stack
 from streamgp.filters.engine.clock import advance, elapsed
-from streamgp.filters.engine.cpu import as_numpy
 from streamgp.filters.kalman import FilterState
-from streamgp.filters.laplace import predict_rows, prior_state, update_blocks
+from streamgp.filters.laplace import Block, Experts, Latent, predict_rows, prior_state, update_block
 from streamgp.likelihoods import Categorical, LatentPredictive, Likelihood, ceiling
 from streamgp.likelihoods.ceiling import Ceiling
 from streamgp.models.agreement import check_ensemble
 from streamgp.numerics import tree
-from streamgp.numerics.batching import COMPILED_BATCH_SIZES
 from streamgp.numerics.checkpoint.encoding import register
-from streamgp.numerics.compilation import LIGHT, compiled, is_traced
 from streamgp.numerics.keys import Key
 from streamgp.numerics.module import Module, static_field
 from streamgp.weights import Mixture, WeightRule, scan_rule
 from streamgp.weights.experts import expert_weights, prior_weights, rule_weights
 
-# Rows of a block: its steps cost its square each, which is expensive for small experts (docs/research/labels.md).
-SHORT, LONG = 8, 32
-# From so many coefficients of an expert on, long blocks are faster.
-LARGE = 200
+# Rows of a block: its steps cost its square each, and what is done once for a block the size of the covariances.
+LENGTH = 32
 
 
 class GeneralisedExpert(Module):
     """One basis with its prior variance v, its likelihood and its dynamics."""
 
     basis: Basis
-    prior_var: Float[Array, ""]
+    prior_var: Float[AnyArray, ""]
     likelihood: Likelihood
     dynamics: Dynamics
     name: str = static_field(default="")
@@ -62,8 +54,13 @@ class GeneralisedGroup(Module):
     @property
     def num_features(self) -> int:
         """Return F, the number of features of every basis of the group."""
-        rows = jnp.zeros((1, self.basis.num_inputs))
-        return jax.eval_shape(lambda bases: member(bases, 0)(rows), self.basis).shape[1]
+        return self.basis.num_features
+
+    def features(self, X: Float[np.ndarray, "n d"]) -> tuple[Float[np.ndarray, "g 1 n f"], Bool[np.ndarray, " n"]]:
+        """Return the features of rows by every basis, and which rows one of the bases was not built for."""
+        bases = [member(self.basis, g) for g in range(len(self.prior_var))]
+        outside = np.any([np.asarray(basis.outside(X)) for basis in bases], axis=0)
+        return np.stack([np.asarray(basis(X)) for basis in bases])[:, None], outside
 
 
 @register
@@ -87,29 +84,22 @@ class GeneralisedEnsemble(StreamModel):
     """
 
     learns_far_inputs: ClassVar[bool] = False
-    # The warm-up needs one compiled program.
-    warmup_batch_sizes: ClassVar[tuple[int, ...]] = COMPILED_BATCH_SIZES[:1]
 
     groups: tuple[GeneralisedGroup, ...]
     rule: WeightRule
-    log_prior: Float[Array, " k"]
-    time_unit: Float[Array, ""]
+    log_prior: Float[AnyArray, " k"]
+    time_unit: Float[AnyArray, ""]
     order: tuple[int, ...] = static_field()
     names: tuple[str, ...] = static_field()
     num_inputs: int = static_field()
     offset: bool = static_field(default=False)
     num_outputs: int = static_field(default=1)
-    highest: Float[Array, ""] | None = None
+    highest: Float[AnyArray, ""] | None = None
 
     @property
     def num_experts(self) -> int:
         """Return K, the number of experts."""
         return len(self.order)
-
-    @property
-    def batch_sizes(self) -> tuple[int, ...]:
-        """Return the sizes of batches; few, since each is a program that takes seconds to compile."""
-        return COMPILED_BATCH_SIZES
 
     def check_state(self, state: GeneralisedState) -> None:
         """Raise ValueError if the state has other filters or weights than this ensemble."""
@@ -134,46 +124,27 @@ class GeneralisedEnsemble(StreamModel):
         """Return the prior state; `key` is not used."""
         if horizon:
             raise ValueError(f"horizon: expected 0, since labels and counts are not forecast ahead, got {horizon}")
-        prior_vars = [group.prior_var for group in self.groups]
-        if not is_traced(self):
-            # NumPy arrays need no compilation.
-            prior_vars = as_numpy(prior_vars)
         filters = tuple(
-            prior_state(group.num_features, group.likelihood.num_latents, prior_var)
-            for group, prior_var in zip(self.groups, prior_vars, strict=True)
+            prior_state(group.num_features, group.likelihood.num_latents, group.prior_var) for group in self.groups
         )
-        last_time = jnp.asarray(jnp.nan, self.time_unit.dtype)
         start = None if self.highest is None else ceiling.starting_at(self.highest)
-        return GeneralisedState(filters, prior_weights(self.rule, self.log_prior), last_time, start)
+        return GeneralisedState(filters, prior_weights(self.rule, self.log_prior), np.asarray(np.nan), start)
 
-    @partial(compiled, options=LIGHT)
     def predict(
         self, state: GeneralisedState, X: Float[AnyArray, "n d"], times: Float[AnyArray, " n"] | None = None
     ) -> LatentPredictive:
         """Predict each row as if it were the next one."""
-        X, offset = self._split(X)
-        tau = elapsed(self.time_unit, state.last_time, X, times)
-
-        def one_basis(args: tuple) -> tuple:
-            basis, *experts = args
-            Phi = basis(X)
-
-            def one(expert: tuple) -> tuple:
-                belief, dynamics, prior_var, likelihood = expert
-                return predict_rows(belief, Phi, tau, offset, dynamics, prior_var, likelihood.num_latents)
-
-            return jax.lax.map(one, tuple(experts))
-
-        parts = [
-            jax.lax.map(one_basis, (group.basis, beliefs, group.dynamics, group.prior_var, group.likelihood))
-            for group, beliefs in zip(self.groups, state.filters, strict=True)
-        ]
-        predictive = self._mix(self.rule.predict(state.weights), parts, X.shape[0])
+        X, offset = self._split(np.asarray(X))
+        tau = elapsed(self.time_unit, state.last_time, X, _as_numpy(times))
+        parts = []
+        for group, belief in zip(self.groups, state.filters, strict=True):
+            experts = Experts(belief, group.dynamics, group.prior_var, group.features(X)[0])
+            parts.append(predict_rows(experts, tau, offset, group.likelihood.num_latents))
+        predictive = self._mix(self.rule.predict(state.weights), parts)
         if state.ceiling is None:
             return predictive
         return ceiling.bounded(predictive, ceiling.limit(state.ceiling.rate, offset))
 
-    @partial(compiled, options=LIGHT)
     def update(
         self,
         state: GeneralisedState,
@@ -188,37 +159,73 @@ class GeneralisedEnsemble(StreamModel):
         Rows with a false `mask` change nothing; their entry in the returned prediction has no meaning. Rows whose
         target is NaN are predicted, and time passes, but nothing is learnt.
         """
-        n = X.shape[0]
-        mask = jnp.ones(n, bool) if mask is None else mask
-        X, offset = self._split(X)
+        X, y, times = np.asarray(X), np.asarray(y), _as_numpy(times)
+        n = len(X)
+        mask = np.ones(n, bool) if mask is None else np.asarray(mask)
+        if not mask.any():
+            return state, Info(self.predict(state, np.zeros_like(X)), np.zeros(n, bool))
         clock, last_time = advance(self.time_unit, state.last_time, mask, times)
-        learnt, limits, top = mask & jnp.isfinite(y[:, 0]), None, state.ceiling
-        y = jnp.where(learnt[:, None], y, 0.0)
+        if mask.all():
+            return self._learn(replace(state, last_time=last_time), X, y[:, 0], clock)
+        state, info = self._learn(replace(state, last_time=last_time), X[mask], y[mask, 0], clock[mask])
+        where = np.maximum(np.cumsum(mask) - 1, 0)
+        return state, tree.map(lambda a: a[where], info)._replace(outside=info.outside[where] & mask)
+
+    def _learn(
+        self,
+        state: GeneralisedState,
+        X: Float[np.ndarray, "n d"],
+        y: Float[np.ndarray, " n"],
+        clock: Float[np.ndarray, " n"],
+    ) -> tuple[GeneralisedState, Info]:
+        """Learn rows, each so long after the last one before them as the `clock` says."""
+        X, offset = self._split(X)
+        learnt, limits, top = np.isfinite(y), None, state.ceiling
+        y = np.where(learnt, y, 0.0)
         if state.ceiling is not None:
-            top, limits = ceiling.learn(state.ceiling, y[:, 0], offset, learnt)
-            learnt = learnt & (y[:, 0] <= limits)
-        each = jnp.concatenate([y, offset[:, None], learnt[:, None]], axis=1)
-        large = max(belief.mean.shape[-2] for belief in state.filters) >= LARGE
-        blocks = in_blocks(X, each, mask, clock, length=LONG if large else SHORT)
-        live: list = [None] * len(self.groups)
-        if self.rule.shuts_down:
-            shapes = [group.prior_var.shape for group in self.groups]
-            live = split_by_group(jnp.isfinite(self.rule.predict(state.weights)), self.order, shapes)
-        runs = [
-            _update_group(group, beliefs, blocks, alive)
-            for group, beliefs, alive in zip(self.groups, state.filters, live, strict=True)
-        ]
-        filters, parts, outside = zip(*runs, strict=True)
-        unpadded = [tuple(a[:, :, :n] for a in part) for part in parts]
-        predictive = self._mix(jnp.zeros(self.num_experts), unpadded, n)
+            top, limits = ceiling.learn(state.ceiling, y, offset, learnt)
+            learnt = learnt & (y <= limits)
+        filters, parts, outside = self._filter(state, X, Block(y, learnt, clock, offset))
+        predictive = self._mix(np.zeros(self.num_experts), parts)
         if limits is not None:
             predictive = ceiling.bounded(predictive, limits)
-        log_density = predictive.component_log_density(y)
+        log_density = predictive.component_log_density(y[:, None])
         weights, before = scan_rule(self.rule, state.weights, log_density, learnt)
-        predictive = replace(predictive, log_weights=jax.vmap(self.rule.predict)(before))
-        rules = jnp.exp(before.log_weights) if isinstance(self.rule, Mixture) else None
-        anywhere = jnp.stack(outside).any(0)[:n] & mask
-        return GeneralisedState(tuple(filters), weights, last_time, top), Info(predictive, anywhere, rules)
+        rules = np.exp(before.log_weights) if isinstance(self.rule, Mixture) else None
+        info = Info(replace(predictive, log_weights=self.rule.predict(before)), outside, rules)
+        return GeneralisedState(filters, weights, state.last_time, top), info
+
+    def _filter(
+        self, state: GeneralisedState, X: Float[np.ndarray, "n d"], rows: Block
+    ) -> tuple[tuple[FilterState, ...], list[Latent], Bool[np.ndarray, " n"]]:
+        """Run all experts over the rows, block by block; those that are switched off keep their beliefs."""
+        Phis, outside = zip(*(group.features(X) for group in self.groups), strict=True)
+        likelihood = tree.map(
+            lambda *parts: np.concatenate([a.reshape(-1, *a.shape[2:]) for a in parts]),
+            *(group.likelihood for group in self.groups),
+        )
+        beliefs, parts = list(state.filters), []
+        for at in range(0, len(X), LENGTH):
+            part = slice(at, at + LENGTH)
+            start = rows.tau[at - 1] if at else 0.0
+            block = Block(rows.y[part], rows.mask[part], rows.tau[part] - start, rows.offset[part])
+            stacks = [
+                Experts(belief, group.dynamics, group.prior_var, Phi[:, :, part])
+                for group, belief, Phi in zip(self.groups, beliefs, Phis, strict=True)
+            ]
+            beliefs, found = update_block(stacks, block, likelihood)
+            parts.append(found)
+        joined = [
+            Latent(*(np.concatenate(a, axis=2) for a in zip(*each, strict=True))) for each in zip(*parts, strict=True)
+        ]
+        if self.rule.shuts_down:
+            alive = np.isfinite(self.rule.predict(state.weights))
+            live = split_by_group(alive, self.order, [group.prior_var.shape for group in self.groups])
+            beliefs = [
+                tree.map(lambda a, b, on=on: np.where(on[..., None, None], a, b), new, old)
+                for on, new, old in zip(live, beliefs, state.filters, strict=True)
+            ]
+        return tuple(beliefs), joined, np.any(outside, axis=0)
 
     def add_class(
         self, state: GeneralisedState, num_classes: int, rows: int
@@ -228,67 +235,41 @@ class GeneralisedEnsemble(StreamModel):
         The latent values of the class are at their prior, and its intercept is that of a class seen half a time in
         all rows. Where the likelihood has a spare class, only the intercept changes.
         """
-        likelihoods = jax.vmap(jax.vmap(lambda likelihood: likelihood.with_class(num_classes, rows)))
-        likelihood = self.groups[0].likelihood
-        assert isinstance(likelihood, Categorical)
-        if num_classes < likelihood.num_classes:
-            groups = tuple(replace(group, likelihood=likelihoods(group.likelihood)) for group in self.groups)
-            return replace(self, groups=groups), state
-        groups, filters = [], []
+        groups = []
+        for group in self.groups:
+            assert isinstance(group.likelihood, Categorical)
+            groups.append(replace(group, likelihood=group.likelihood.with_class(num_classes, rows)))
+        model = replace(self, groups=tuple(groups))
+        if self.groups[0].likelihood.num_latents == groups[0].likelihood.num_latents:
+            return model, state
+        filters = []
         for group, belief in zip(self.groups, state.filters, strict=True):
             new = prior_state(group.num_features, 1, group.prior_var)
             p, q = belief.cov.shape[-1], new.cov.shape[-1]
-            cov = jnp.zeros((*group.prior_var.shape, p + q, p + q), belief.cov.dtype)
-            cov = cov.at[..., :p, :p].set(belief.cov).at[..., p:, p:].set(new.cov)
-            filters.append(FilterState(jnp.concatenate([belief.mean, new.mean], axis=-2), cov))
-            groups.append(replace(group, likelihood=likelihoods(group.likelihood)))
-        return replace(self, groups=tuple(groups)), replace(state, filters=tuple(filters))
+            cov = np.zeros((*group.prior_var.shape, p + q, p + q))
+            cov[..., :p, :p], cov[..., p:, p:] = belief.cov, new.cov
+            filters.append(FilterState(np.concatenate([belief.mean, new.mean], axis=-2), cov))
+        return model, replace(state, filters=tuple(filters))
 
-    def _split(self, X: AnyArray) -> tuple[Array, Float[Array, " n"]]:
+    def _split(self, X: Float[np.ndarray, "n d"]) -> tuple[Float[np.ndarray, "n inputs"], Float[np.ndarray, " n"]]:
         """Split X into the inputs and the offset of the latent values."""
-        X = jnp.asarray(X)
-        return (X[:, :-1], X[:, -1]) if self.offset else (X, jnp.zeros(X.shape[0], X.dtype))
+        return (X[:, :-1], X[:, -1]) if self.offset else (X, np.zeros(len(X)))
 
-    def _mix(self, log_weights: Float[Array, " k"], parts: Sequence[tuple], n: int) -> LatentPredictive:
+    def _mix(self, log_weights: Float[np.ndarray, " k"], parts: Sequence[Latent]) -> LatentPredictive:
         """Mix predictions of all groups, (G, R, n, ...) each, as (n, K, ...) in the order given by the user."""
         back = np.argsort(np.asarray(self.order))
 
-        def in_order(*each: Array) -> Array:
-            return jnp.concatenate([a.reshape(a.shape[0] * a.shape[1], *a.shape[2:]) for a in each])[back]
+        def in_order(*each: np.ndarray) -> np.ndarray:
+            return np.concatenate([a.reshape(-1, *a.shape[2:]) for a in each])[back]
 
-        loc, cov = (jnp.moveaxis(in_order(*each), 0, 1) for each in zip(*parts, strict=True))
+        loc, cov = (np.moveaxis(in_order(*each), 0, 1) for each in zip(*parts, strict=True))
         likelihood = tree.map(in_order, *(group.likelihood for group in self.groups))
-        rows = tree.map(lambda a: jnp.broadcast_to(a, (n, *a.shape)), likelihood)
-        return LatentPredictive(jnp.broadcast_to(log_weights, loc.shape[:2]), loc, cov, rows)
+        rows = tree.map(lambda a: np.broadcast_to(a, (len(loc), *a.shape)), likelihood)
+        return LatentPredictive(np.broadcast_to(log_weights, loc.shape[:2]), loc, cov, rows)
 
 
-def _update_group(
-    group: GeneralisedGroup, beliefs: FilterState, blocks: Any, live: Bool[Array, "g r"] | None
-) -> tuple[FilterState, tuple[Array, Array], Bool[Array, " rows"]]:
-    """Run all experts over the blocks at once; those that are not `live` keep their beliefs.
-
-    The steps of a row are many small operations: for all experts at once they cost little more than for one.
-    """
-    C, (y, offset, learnt) = group.likelihood.num_latents, jnp.moveaxis(blocks.y, -1, 0)
-
-    def one_basis(basis: Basis, *experts: Any) -> tuple:
-        Phi, outside = features(basis, blocks)
-        gram = jnp.einsum("mif,mjf->mij", Phi, Phi)
-
-        def one(
-            belief: FilterState, dynamics: Dynamics, prior_var: Array, likelihood: Likelihood, alive: Array | None
-        ) -> tuple:
-            rows = (y, learnt > 0.0, blocks.tau, offset)
-            new, (loc, cov) = update_blocks(belief, Phi, gram, *rows, likelihood, dynamics, prior_var)
-            if alive is not None:
-                new = tree.map(lambda a, b: jnp.where(alive, a, b), new, belief)
-            return new, (loc.reshape(-1, C), cov.reshape(-1, C, C))
-
-        return jax.vmap(one)(*experts), outside
-
-    experts = (beliefs, group.dynamics, group.prior_var, group.likelihood, live)
-    (beliefs, parts), outside = jax.vmap(one_basis)(group.basis, *experts)
-    return beliefs, parts, outside.any(0)
+def _as_numpy(times: Any) -> Any:
+    return None if times is None else np.asarray(times)
 
 
 def generalised_ensemble(
@@ -324,21 +305,21 @@ def generalised_ensemble(
     for rows in group_by_shape([expert.basis for expert in experts]):
         basis = stack([experts[members[0]].basis for members in rows])
         each = [stack([_without_basis(experts[i]) for i in members]) for members in rows]
-        groups.append(GeneralisedGroup(basis, *stack(each)))
+        groups.append(GeneralisedGroup(*tree.map(np.asarray, (basis, *stack(each)))))
         order.extend(i for members in rows for i in members)
     k = len(experts)
     return GeneralisedEnsemble(
         groups=tuple(groups),
         rule=rule,
-        log_prior=jnp.full(k, -np.log(k)) if log_prior is None else jnp.asarray(log_prior),
-        time_unit=jnp.asarray(float(time_unit)),
+        log_prior=np.full(k, -np.log(k)) if log_prior is None else np.asarray(log_prior),
+        time_unit=np.asarray(float(time_unit)),
         order=tuple(order),
         names=tuple(expert.name for expert in experts),
         num_inputs=experts[0].basis.num_inputs + offset,
         offset=offset,
-        highest=None if highest is None else jnp.asarray(float(highest)),
+        highest=None if highest is None else np.asarray(float(highest)),
     )
 
 
-def _without_basis(expert: GeneralisedExpert) -> tuple[Array, Likelihood, Dynamics]:
+def _without_basis(expert: GeneralisedExpert) -> tuple[AnyArray, Likelihood, Dynamics]:
     return expert.prior_var, expert.likelihood, expert.dynamics

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-import jax.numpy as jnp
 import numpy as np
 
 from streamgp.bases import Basis, Fourier, Intercept, Linear
@@ -47,7 +46,7 @@ def provisional_generalised(
     highest = highest_rate(spec, y, np.ones(len(y)))
     likelihood = make_likelihood(spec.likelihood, y if highest is None else y[y <= highest], num_classes, slots)
     experts = [
-        GeneralisedExpert(basis, jnp.asarray(prior_var), likelihood, static())
+        GeneralisedExpert(basis, np.asarray(prior_var), likelihood, static())
         for basis in bases
         for prior_var in PROVISIONAL_VARS
     ]
@@ -94,7 +93,7 @@ def fit_generalised(
     groups: list[int] = []
     for number, (label, fit) in enumerate(fits):
         for name, title, dynamics in dynamics_of(spec, label, fit.basis, fit.prior_var, inputs):
-            expert = GeneralisedExpert(fit.basis, jnp.asarray(fit.prior_var), fit.likelihood, dynamics, title)
+            expert = GeneralisedExpert(fit.basis, np.asarray(fit.prior_var), fit.likelihood, dynamics, title)
             experts.append(expert)
             table.append(FittedExpert(title, label, name, spec.likelihood, fit.basis.num_features, fit.gain))
             groups.append(number)
@@ -120,11 +119,10 @@ def _fit_all(
     # There is nothing to learn yet.
     if spec.likelihood == "categorical" and num_classes < 2:
         return [(task.label, _unfitted(task, likelihood)) for task in tasks]
-    rows, targets, shift = jnp.asarray(X), jnp.asarray(y), jnp.asarray(offset)
 
     def fit(task: FitTask) -> LaplaceFit:
         basis = _with_intercept(task.basis)
-        return fit_likelihood(basis, likelihood, rows, targets, task.start, task.trainable, offset=shift)
+        return fit_likelihood(basis, likelihood, X, y, task.start, task.trainable, offset=offset)
 
     report(0, len(tasks))
     fits = map_in_threads(fit, tasks, lambda done: report(done, len(tasks)))

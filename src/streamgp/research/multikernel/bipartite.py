@@ -1,8 +1,8 @@
 """OMKL-GF: a few kernels at every row, drawn by their past losses (Ghari and Shen 2020)."""
 
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
-from streamgp.numerics.accelerator import jax, jnp
+from streamgp.numerics.accelerator import Array, jax, jnp
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.keys import Key
 from streamgp.numerics.module import Module, static_field

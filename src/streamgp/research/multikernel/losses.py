@@ -1,9 +1,10 @@
 """Convex losses of the predicted function values, with their gradients."""
 
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from streamgp.likelihoods import Categorical
-from streamgp.numerics.accelerator import jax, jnp
+from streamgp.likelihoods.categorical import contrasts
+from streamgp.numerics.accelerator import Array, jax, jnp
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.module import Module, static_field
 
@@ -50,7 +51,11 @@ class LogisticLoss(Module):
 
     def value(self, f: Float[Array, " c"], y: Float[Array, " e"]) -> Float[Array, ""]:
         """Compute the loss of the prediction f for the target y."""
-        return -self.likelihood.log_prob(f, y[0])
+        logits = f @ jnp.asarray(contrasts(self.likelihood.num_classes), f.dtype) + self.likelihood.intercept
+        # Of two classes, this form is far cheaper to differentiate.
+        if self.likelihood.num_classes == 2:
+            return -jax.nn.log_sigmoid((2.0 * y[0] - 1.0) * (logits[1] - logits[0]))
+        return -jax.nn.log_softmax(logits)[y[0].astype(int)]
 
     def gradient(self, f: Float[Array, " c"], y: Float[Array, " e"]) -> Float[Array, " c"]:
         """Compute the gradient of the loss in f."""

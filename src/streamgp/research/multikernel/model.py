@@ -4,13 +4,13 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Bool, Float, Int
 
 from streamgp.core import AnyArray, Info, Predictive, StreamModel
 from streamgp.likelihoods import AnyPredictive, LatentPredictive
 from streamgp.numerics import tree
-from streamgp.numerics.accelerator import eqx, jax, jnp
-from streamgp.numerics.batching import BATCH_SIZES, COMPILED_BATCH_SIZES
+from streamgp.numerics.accelerator import Array, eqx, jax, jnp
+from streamgp.numerics.batching import SMALL
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.checkpoint.field_types import check_state
 from streamgp.numerics.keys import Key
@@ -66,6 +66,7 @@ class MultiKernel(StreamModel):
     """
 
     mixes_experts: ClassVar[bool] = False
+    padded_to: ClassVar[tuple[int, ...]] = (SMALL, 1)
 
     learner: Any
     names: tuple[str, ...] = static_field()
@@ -96,11 +97,6 @@ class MultiKernel(StreamModel):
         nothing = jnp.full((), jnp.nan, dtype)
         error, beyond = jnp.ones(self.num_outputs, dtype), jnp.zeros(self.num_outputs, int)
         return MultiKernelState(learner, error, jnp.zeros((), int), nothing, beyond)
-
-    @property
-    def batch_sizes(self) -> tuple[int, ...]:
-        """Return the sizes of batches; few for labels, since each is a program that takes seconds to compile."""
-        return COMPILED_BATCH_SIZES if isinstance(self.learner.loss, LogisticLoss) else BATCH_SIZES
 
     def expert_weights(self, state: MultiKernelState) -> Float[np.ndarray, " n"]:
         """Return the weight of each kernel in the next row: among those drawn, where kernels are drawn."""

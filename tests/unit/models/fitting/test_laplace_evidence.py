@@ -1,9 +1,5 @@
 """Laplace's approximation of the evidence, its gradient, and the fit, each against something that is not it."""
 
-from functools import partial
-
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.integrate import quad
@@ -13,8 +9,13 @@ from scipy.stats import multivariate_normal, t
 from oracles.latent_targets import Bernoulli, Counts, Gaussian, Grades, HeavyTails, Softmax
 from streamgp.bases import Fourier, Intercept
 from streamgp.models.fitting.gaussian_evidence import fit_basis
-from streamgp.models.fitting.laplace_evidence import MAX_LATENT_STD, fit_likelihood, laplace_log_evidence
-from streamgp.numerics import keys
+from streamgp.models.fitting.laplace_evidence import (
+    MAX_LATENT_STD,
+    evidence_and_gradient,
+    fit_likelihood,
+    laplace_log_evidence,
+)
+from streamgp.numerics import keys, tree
 
 pytestmark = pytest.mark.slow
 
@@ -24,44 +25,44 @@ V = 1.3
 def targets(kind, f, rng):
     """Targets of latent values, and the likelihood that they came from."""
     if kind == "gaussian":
-        return f + 0.4 * rng.normal(size=f.shape), Gaussian(jnp.asarray(0.16))
+        return f + 0.4 * rng.normal(size=f.shape), Gaussian(np.asarray(0.16))
     if kind == "logistic":
-        return (rng.uniform(size=f.shape) < 1 / (1 + np.exp(-f - 0.3))).astype(float), Bernoulli(jnp.asarray(0.3))
+        return (rng.uniform(size=f.shape) < 1 / (1 + np.exp(-f - 0.3))).astype(float), Bernoulli(np.asarray(0.3))
     if kind == "poisson":
-        return rng.poisson(np.exp(f + 0.5)).astype(float), Counts(jnp.asarray(0.5))
+        return rng.poisson(np.exp(f + 0.5)).astype(float), Counts(np.asarray(0.5))
     if kind == "ordinal":
         edges = np.array([-1.5, 0.0, 1.0])
         grades = np.digitize(f + rng.logistic(size=f.shape), edges).astype(float)
-        return grades, Grades(jnp.asarray(-1.5), jnp.asarray(np.diff(edges)))
+        return grades, Grades(np.asarray(-1.5), np.asarray(np.diff(edges)))
     if kind == "softmax":
         scores = np.stack([f, -0.5 * f + 0.2, np.zeros_like(f)], axis=1)
         classes = np.argmax(scores + rng.gumbel(size=scores.shape), axis=1).astype(float)
-        return classes, Softmax(jnp.array([0.1, -0.2]))
-    return f + 0.3 * rng.standard_t(2.5, size=f.shape), HeavyTails(jnp.asarray(0.3), jnp.asarray(2.5))
+        return classes, Softmax(np.array([0.1, -0.2]))
+    return f + 0.3 * rng.standard_t(2.5, size=f.shape), HeavyTails(np.asarray(0.3), np.asarray(2.5))
 
 
 def problem(kind, n, F):
-    """Hyperparameters, and a function of them and of where Newton's method starts: value, mode, gradient."""
+    """Hyperparameters by name, and a function of them and of where Newton's method starts: value, mode, gradient."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 2))
     basis = Fourier.from_data(X, num_features=F, start=0.3, key=keys.key(1))
     Phi = np.asarray(basis(X))
     y, likelihood = targets(kind, 3.0 * Phi @ rng.normal(size=F), rng)
 
-    @jax.jit
-    @partial(jax.value_and_grad, has_aux=True)
     def evaluate(hyper, start):
-        likelihood, lengthscale, log_v = hyper
-        features = Fourier(basis.frequencies, lengthscale)(jnp.asarray(X))
-        return laplace_log_evidence(likelihood, features, jnp.asarray(y), jnp.exp(log_v), start)
+        own = type(likelihood)(*(hyper[name] for name in likelihood.trainable))
+        features, pullback = Fourier(basis.frequencies, hyper["lengthscale"]).features_and_pullback(X)
+        value, mode, by = evidence_and_gradient(own, features, y, np.exp(hyper["log_v"]), start)
+        return value, mode, by.likelihood | pullback(by.Phi) | {"log_v": np.asarray(by.log_prior_var)}
 
-    hyper = likelihood, basis.lengthscale, jnp.log(jnp.asarray(V))
-    return Phi, y, hyper, evaluate, jnp.zeros((likelihood.num_latents, F))
+    hyper = {name: getattr(likelihood, name) for name in likelihood.trainable}
+    hyper |= {"lengthscale": np.asarray(basis.lengthscale), "log_v": np.asarray(np.log(V))}
+    return Phi, y, hyper, evaluate, np.zeros((likelihood.num_latents, F))
 
 
 def test_with_gaussian_noise_it_is_the_exact_evidence():
     Phi, y, hyper, evaluate, start = problem("gaussian", 8, 12)
-    (value, mode), _ = evaluate(hyper, start)
+    value, mode, _ = evaluate(hyper, start)
     K = V * Phi @ Phi.T + 0.16 * np.eye(8)
     np.testing.assert_allclose(value, multivariate_normal.logpdf(y, cov=K), rtol=1e-9)
     np.testing.assert_allclose(mode[0], V * Phi.T @ np.linalg.solve(K, y), rtol=1e-9, atol=1e-12)
@@ -134,32 +135,31 @@ FORMS = {"logistic": logistic, "poisson": poisson, "softmax": softmax}
 )
 def test_value_in_function_space_and_gradient_by_finite_differences(kind, n, F):
     Phi, y, hyper, evaluate, start = problem(kind, n, F)
-    (value, mode), gradient = evaluate(hyper, start)
+    value, mode, gradient = evaluate(hyper, start)
     if kind in FORMS:
         K = np.kron(np.eye(len(mode)), V * Phi @ Phi.T)
         np.testing.assert_allclose(value, function_space(K, *FORMS[kind](y)), rtol=1e-9)
-    if kind == "student":
+    if kind == "t":
         np.testing.assert_allclose(value, heavy_tails_at(np.asarray(mode[0]), Phi, y), rtol=1e-9)
     # Where Newton's method sets out from makes no difference, be it far beyond anything sensible.
-    for first in (mode, mode + 0.3, 1e4 * jnp.ones_like(mode), jnp.full_like(mode, jnp.nan)):
-        np.testing.assert_allclose(evaluate(hyper, first)[0][0], value, rtol=1e-9)
-    leaves, tree = jax.tree.flatten(hyper)
-    for i, leaf in enumerate(leaves):
-        for j in np.ndindex(leaf.shape):
+    for first in (mode, mode + 0.3, 1e4 * np.ones_like(mode), np.full_like(mode, np.nan)):
+        np.testing.assert_allclose(evaluate(hyper, first)[0], value, rtol=1e-9)
+    for name, values in hyper.items():
+        for j in np.ndindex(values.shape):
             ends = []
             for h in (1e-4, -1e-4):
-                moved = [*leaves[:i], leaf.at[j].add(h), *leaves[i + 1 :]]
-                ends.append(evaluate(jax.tree.unflatten(tree, moved), start)[0][0])
-            got = jax.tree.leaves(gradient)[i][j]
-            np.testing.assert_allclose(got, (ends[0] - ends[1]) / 2e-4, rtol=1e-6, atol=1e-6)
+                moved = values.copy()
+                moved[j] += h
+                ends.append(evaluate(hyper | {name: moved}, start)[0])
+            np.testing.assert_allclose(gradient[name][j], (ends[0] - ends[1]) / 2e-4, rtol=1e-6, atol=1e-6)
 
 
 def test_the_integral_over_one_weight_is_missed_by_what_the_third_and_fourth_derivatives_say():
     rng = np.random.default_rng(2)
     phi = rng.normal(size=30)
     y = (rng.uniform(size=30) < 1 / (1 + np.exp(-phi - 0.3))).astype(float)
-    arguments = Bernoulli(jnp.asarray(0.3)), jnp.asarray(phi[:, None]), jnp.asarray(y), jnp.asarray(V)
-    value, mode = jax.jit(laplace_log_evidence)(*arguments, jnp.zeros((1, 1)))
+    arguments = Bernoulli(np.asarray(0.3)), np.asarray(phi[:, None]), np.asarray(y), np.asarray(V)
+    value, mode = laplace_log_evidence(*arguments, np.zeros((1, 1)))
     value, mode = float(value), float(mode[0, 0])
 
     def density(theta):
@@ -182,13 +182,13 @@ RAW = np.random.default_rng(3).uniform(-2.0, 2.0, (120, 2))
 
 def rows_and_basis(n=120):
     basis = Intercept(Fourier.from_data(RAW, num_features=10, start=0.5, key=keys.key(0)))
-    return jnp.asarray(RAW[:n]), basis
+    return np.asarray(RAW[:n]), basis
 
 
 def test_with_gaussian_noise_it_is_the_fit_of_regression():
     X, basis = rows_and_basis()
-    y = jnp.asarray(np.sin(2.0 * RAW[:, 0]) + 0.3 * np.random.default_rng(4).normal(size=120))
-    fit = fit_likelihood(basis, Gaussian(jnp.asarray(0.25)), X, y, start=0.5)
+    y = np.asarray(np.sin(2.0 * RAW[:, 0]) + 0.3 * np.random.default_rng(4).normal(size=120))
+    fit = fit_likelihood(basis, Gaussian(np.asarray(0.25)), X, y, start=0.5)
     want = fit_basis(basis, X, y[:, None], start=0.5)
     assert fit.steps > 5
     assert fit.start == 0.5
@@ -209,7 +209,7 @@ def labels(kind):
 
 
 def finite(fit):
-    leaves = [np.ravel(leaf) for leaf in jax.tree.leaves((fit.basis, fit.likelihood))]
+    leaves = [np.ravel(leaf) for leaf in tree.leaves((fit.basis, fit.likelihood))]
     return np.isfinite(np.concatenate([*leaves, [fit.prior_var, fit.log_evidence, fit.gain]])).all()
 
 
@@ -217,11 +217,11 @@ def test_labels_of_every_sort_have_a_fit():
     X, basis = rows_and_basis()
     found = {}
     for kind in ("function", "noise", "one class", "separable"):
-        y = jnp.asarray(labels(kind).astype(float))
-        log_odds = jnp.log((jnp.sum(y) + 0.5) / (jnp.sum(1.0 - y) + 0.5))
+        y = np.asarray(labels(kind).astype(float))
+        log_odds = np.log((np.sum(y) + 0.5) / (np.sum(1.0 - y) + 0.5))
         fit = found[kind] = fit_likelihood(basis, Bernoulli(log_odds), X, y)
         assert finite(fit)
-        assert fit.prior_var * float(jnp.mean(jnp.sum(fit.basis(X) ** 2, axis=1))) <= 1.001 * MAX_LATENT_STD**2
+        assert fit.prior_var * float(np.mean(np.sum(fit.basis(X) ** 2, axis=1))) <= 1.001 * MAX_LATENT_STD**2
         # Without a function the best that one can say is the share of ones.
         share = np.mean(y)
         null = -sum(p * np.log(p) for p in (share, 1 - share) if p > 0)
@@ -238,10 +238,10 @@ def test_labels_of_every_sort_have_a_fit():
 def test_few_rows_that_say_nothing_have_a_fit(kind):
     n = 1 if kind == "classes" else 3
     X, basis = rows_and_basis(n)
-    counts, classes = Counts(jnp.log(jnp.asarray(0.5 / n))), Softmax(jnp.log(jnp.array([2.0 * n + 1.0, 1.0])))
+    counts, classes = Counts(np.log(np.asarray(0.5 / n))), Softmax(np.log(np.array([2.0 * n + 1.0, 1.0])))
     likelihood = counts if kind == "counts" else classes
-    fit = fit_likelihood(basis, likelihood, X, jnp.zeros(n))
+    fit = fit_likelihood(basis, likelihood, X, np.zeros(n))
     assert finite(fit)
     assert abs(fit.gain) < 0.3
-    (moved,), (start,) = jax.tree.leaves(fit.likelihood), jax.tree.leaves(likelihood)
+    (moved,), (start,) = tree.leaves(fit.likelihood), tree.leaves(likelihood)
     assert np.abs(moved - start).max() < 8.0
