@@ -215,25 +215,41 @@ class NoiseKinds(Module):
         shapes[0] = state.shape
         for i in range(len(squares)):
             shapes[i + 1] = discount * shapes[i] + half
+        rates = self._rates(np.asarray(state.rate), shapes, squares, is_outlier, None)
         least = MIN_FACTOR * shapes[:, None, :, None]
-        discount, half = discount[None, :, None], half[None, :, None]
-        rates = np.empty((len(shapes), *squares.shape[1:]))
-        rates[0] = state.rate
-        absurd = ~np.isfinite(squares)
-        special = absurd.any((1, 2, 3)) if is_outlier is None else absurd.any((1, 2, 3)) | is_outlier.any(1)
-        added = half * squares
-        for i, is_special in enumerate(np.asarray(special)):
-            now, after, more = rates[i], rates[i + 1], added[i]
-            if is_special:
-                level, square = now / shapes[i][None, :, None], squares[i]
-                if is_outlier is not None:
-                    bounded = np.minimum(square, MAX_LEARNT * level)
-                    square = np.where(is_outlier[i][:, None, None], bounded, square)
-                more = half * np.where(np.isfinite(square), square, level)
+        if (rates[1:] < least[1:]).any():
+            rates = self._rates(np.asarray(state.rate), shapes, squares, is_outlier, least)
+        return shapes, rates
+
+    def _rates(
+        self,
+        first: Float[np.ndarray, "k j e"],
+        shapes: Float[np.ndarray, "l j"],
+        squares: Float[np.ndarray, "m k j e"],
+        is_outlier: Bool[np.ndarray, "m k"] | None,
+        least: Float[np.ndarray, "l 1 j 1"] | None,
+    ) -> Float[np.ndarray, "l k j e"]:
+        """Return the rates, which may be bounded from below."""
+        # Arrays of one shape go through a call in one piece.
+        discount, half = (np.array(np.broadcast_to(a[None, :, None], first.shape)) for a in self._memory)
+        with np.errstate(invalid="ignore"):  # constant noise learns nothing of an infinite square
+            rates, added = np.empty((len(shapes), *first.shape)), half * squares
+        rates[0] = first
+        absurd: Any = ~np.isfinite(added).all((1, 2, 3))
+        outlying: Any = np.zeros(len(squares), bool) if is_outlier is None else is_outlier.any(1)
+        for i, more in enumerate(added):
+            now, after = rates[i], rates[i + 1]
+            if absurd[i] or outlying[i]:
+                level = now / shapes[i][None, :, None]
+                if is_outlier is not None and outlying[i]:
+                    some = is_outlier[i]
+                    more[some] = half[some] * np.minimum(squares[i][some], MAX_LEARNT * level[some])
+                more[...] = np.where(np.isfinite(more), more, half * level)
             np.multiply(now, discount, out=after)
             after += more
-            np.maximum(after, least[i + 1], out=after)
-        return shapes, rates
+            if least is not None:
+                np.maximum(after, least[i + 1], out=after)
+        return rates
 
     @property
     def _memory(self) -> tuple[Float[np.ndarray, " j"], Float[np.ndarray, " j"]]:

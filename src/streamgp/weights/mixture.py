@@ -13,6 +13,8 @@ from streamgp.numerics.module import Module, static_field
 from streamgp.weights.base import WeightRule, fresh_start, posterior, quiet, relative, weighing
 from streamgp.weights.rules import BMA, SoftBayes, fixed_share, share
 
+_IN_CACHE = 1 << 14  # numbers of an array at a time: so many stay in a core's cache
+
 
 @register
 class MixtureState(Module):
@@ -67,13 +69,20 @@ class Mixture(Module):
     @quiet
     def predict(self, state: MixtureState) -> Float[AnyArray, "*n k"]:
         """Return the log of the rules' weights of the experts, averaged over the rules."""
-        return logsumexp(state.log_weights[..., :, None] + self._each(state), axis=-2)
+        logs, each = state.log_weights, [rule.predict(s) for rule, s in zip(self.rules, state.rules, strict=True)]
+        if namespace(logs, *each) is np and logs.ndim > 1:
+            rows = max(1, _IN_CACHE // (len(each) * each[0].shape[-1]))
+            parts = [slice(at, at + rows) for at in range(0, len(logs), rows)]
+            mixed = [_mixed(logs[part], [a[part] for a in each]) for part in parts]
+            return np.concatenate(mixed) if mixed else np.empty_like(each[0])
+        return _mixed(logs, each)
 
     @quiet
     def update(self, state: MixtureState, log_density: Float[AnyArray, " k"]) -> MixtureState:
         """Learn in every rule, and weigh the rules by the density that each gave the target."""
         log_density = relative(self.predict(state), log_density)
-        evidence = logsumexp(self._each(state) + log_density[None, :])
+        each = [rule.predict(s) for rule, s in zip(self.rules, state.rules, strict=True)]
+        evidence = logsumexp(namespace(*each).stack(each) + log_density[None, :])
         weights = fresh_start(posterior(state.log_weights, evidence), self.share)
         pairs = zip(self.rules, state.rules, strict=True)
         return MixtureState(tuple(rule.update(s, log_density) for rule, s in pairs), weights)
@@ -87,10 +96,10 @@ class Mixture(Module):
         """Return the weight of each rule for the next row; the sum is one."""
         return dict(zip(self.names, np.exp(np.asarray(state.log_weights)).tolist(), strict=True))
 
-    def _each(self, state: MixtureState) -> Float[AnyArray, "*n r k"]:
-        """Return every rule's log weights of the experts for the next row."""
-        each = [rule.predict(s) for rule, s in zip(self.rules, state.rules, strict=True)]
-        return namespace(*each).stack(each, axis=-2)
+
+def _mixed(of_rules: Float[AnyArray, "*n r"], each: Sequence[Float[AnyArray, "*n k"]]) -> Float[AnyArray, "*n k"]:
+    """Return the log of the rules' weights of the experts, averaged over the rules."""
+    return logsumexp(namespace(*each).stack(each, axis=-2) + of_rules[..., :, None], axis=-2)
 
 
 def mixture(rules: Mapping[str, WeightRule], share: float = 0.01) -> Mixture:

@@ -164,7 +164,7 @@ class StackedRules:
     ) -> Float[np.ndarray, " k"]:
         """Return log densities of a row that is an outlier to some, bounded by `least` and their weight's log."""
         each = np.exp(self.weights)
-        mixed = np.exp(self.log_of_rules) @ each
+        mixed = np.dot(self._weights_of_rules, each)
         mistrust = mixed[outlier].sum()
         if self._absent is not None:
             mistrust = mistrust / mixed.sum()
@@ -194,9 +194,13 @@ class StackedRules:
 
     def _together(self, totals: list[float]) -> float:
         """Return the density that the experts who are there give a row together."""
-        known = self.of_rules if self._fresh else np.exp(self.of_rules).tolist()
+        known = self._weights_of_rules
         said = sum([a * b for a, b in zip(known, totals, strict=True)])
         return said / sum([a * b for a, b in zip(known, self._left, strict=True)])
+
+    @property
+    def _weights_of_rules(self) -> list[float]:
+        return self.of_rules if self._fresh else np.exp(self.of_rules).tolist()
 
     def _learn_bayes(self) -> None:
         weights, joint = self._bayes

@@ -135,11 +135,11 @@ def learn_from_targets(
         noises = _after_each(noises, noise)
         noises_due = schedule.pop_due(pending.noise, noises)
         pending = schedule.remaining(pending, PendingForecasts(loc, var, noises))
-    loc, var, dof = add_noise(kinds, noises, loc, var, gap)
-    experts_due = add_noise(kinds, noises_due, due[0], due[1], gap)
+    experts_due: Any = add_noise(kinds, noises_due, due[0], due[1], gap)
+    loc, var, dof = experts_due if pending is None else add_noise(kinds, noises, loc, var, gap)
     # The errors of h forecasts that overlap are much the same error: together they count as one row.
     overlap = 1 if pending is None else pending.horizon
-    said, below = target_values(*experts_due, y, len(kinds.discounts))
+    said, below = target_values(experts_due[0], experts_due[1], experts_due[2], y, len(kinds.discounts))
     log_density = said.sum(-1) / overlap
     log_density, flagged = fill_missing_density(log_density), None
     if is_outlier is not None:
@@ -151,18 +151,17 @@ def learn_from_targets(
     if is_outlier is not None:
         flagged = trust(log_weights, is_outlier) < 0.5
         scores = xp.where(flagged, xp.nan, scores)
-    counts = None
+    counts, sound = None, drop_non_finite(log_weights, *experts_due[:2])
     if levels is not None:
-        u = mixed_levels(drop_non_finite(log_weights, *experts_due[:2])[0], below)
-        levels, counts = recalibration.learn_rows(levels, u, scored)
+        levels, counts = recalibration.learn_rows(levels, mixed_levels(sound[0], below), scored)
     if pending is not None:
         before = _after_each(before, weighing(rule, weights))
         counts = None if levels is None else _after_each(counts, levels)
     shares = None if counts is None else recalibration.shares(counts)
     rules = xp.exp(before.log_weights) if isinstance(rule, Mixture) else None
     if pending is not None:
-        log_weights = rule.predict(before)
-    log_weights, loc, var = drop_non_finite(log_weights, loc, var)
+        sound = drop_non_finite(rule.predict(before), loc, var)
+    log_weights, loc, var = sound
     loc = xp.where(mask[:, None, None], loc, xp.nan)
     predictive = Predictive(log_weights, loc, var, dof, recalibration=shares)
     return ScoringState(weights, noise, pending, levels), predictive, rules, flagged, scores
