@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 import polars as pl
 import pytest
-from jaxtyping import Array, Float
 from scipy.optimize import brentq
 from scipy.special import expit
 from typer.testing import CliRunner

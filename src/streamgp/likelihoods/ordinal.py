@@ -8,8 +8,7 @@ import scipy.special
 from jaxtyping import Float
 from scipy.special import erfcx, log_ndtr
 
-from streamgp.likelihoods.base import Expansion, Likelihood, picked
-from streamgp.numerics.arrays import AnyArray
+from streamgp.likelihoods.base import Expansion, Likelihood, Values, picked
 from streamgp.numerics.checkpoint.encoding import register
 
 _TINY = np.finfo(float).tiny
@@ -33,22 +32,22 @@ class Ordinal(Likelihood):
 
     trainable: ClassVar[Mapping[str, Literal["positive", "real"]]] = {"first": "real", "gaps": "positive"}
 
-    first: Float[AnyArray, "*batch"]
-    gaps: Float[AnyArray, "*batch j"]
+    first: Float[Values, "*batch"]
+    gaps: Float[Values, "*batch j"]
 
-    def log_prob(self, f: Float[AnyArray, "... 1"], y: Float[AnyArray, "..."]) -> Float[AnyArray, "..."]:
+    def log_prob(self, f: Float[Values, "... 1"], y: Float[Values, "..."]) -> Float[Values, "..."]:
         """Return the log probability of the grade `y` between its thresholds."""
         return picked(self._log_grades(f[..., 0], 1.0), y)
 
-    def expand(self, f: Float[AnyArray, "... 1"], y: Float[AnyArray, "..."]) -> Expansion:
+    def expand(self, f: Float[Values, "... 1"], y: Float[Values, "..."]) -> Expansion:
         """Return the log probability, its gradient and minus its second derivative."""
         ends = self._ends(f[..., 0], y)
         gradient, precision = _derivatives(ends)
         return Expansion(self.log_prob(f, y), gradient[..., None], precision[..., None, None])
 
     def bend(
-        self, f: Float[AnyArray, "... 1"], y: Float[AnyArray, "..."], along: Float[AnyArray, "... 1 1"]
-    ) -> Float[AnyArray, "... 1"]:
+        self, f: Float[Values, "... 1"], y: Float[Values, "..."], along: Float[Values, "... 1 1"]
+    ) -> Float[Values, "... 1"]:
         """Return the derivative of the precision."""
         ends = self._ends(f[..., 0], y)
         low, high, a, b = ends
@@ -58,11 +57,11 @@ class Ordinal(Likelihood):
 
     def by_hyperparameters(
         self,
-        f: Float[AnyArray, "... 1"],
-        y: Float[AnyArray, "..."],
-        slope: Float[AnyArray, "... 1"],
-        along: Float[AnyArray, "... 1 1"],
-    ) -> dict[str, Float[AnyArray, "..."]]:
+        f: Float[Values, "... 1"],
+        y: Float[Values, "..."],
+        slope: Float[Values, "... 1"],
+        along: Float[Values, "... 1 1"],
+    ) -> dict[str, Float[Values, "..."]]:
         """Return the gradient by the first threshold and by the distances of the others."""
         low, high, a, b = self._ends(f[..., 0], y)
         slope, along = slope[..., 0], along[..., 0, 0]
@@ -76,34 +75,32 @@ class Ordinal(Likelihood):
         return {"first": of_high + of_low, "gaps": of_high[..., None] * above + of_low[..., None] * below}
 
     def log_predictive(
-        self, y: Float[AnyArray, "..."], loc: Float[AnyArray, "... 1"], cov: Float[AnyArray, "... 1 1"]
-    ) -> Float[AnyArray, "..."]:
+        self, y: Float[Values, "..."], loc: Float[Values, "... 1"], cov: Float[Values, "... 1 1"]
+    ) -> Float[Values, "..."]:
         """Return the log probability of the grade `y`."""
         return picked(self.log_probabilities(loc, cov), y)
 
-    def log_probabilities(
-        self, loc: Float[AnyArray, "... 1"], cov: Float[AnyArray, "... 1 1"]
-    ) -> Float[AnyArray, "... j"]:
+    def log_probabilities(self, loc: Float[Values, "... 1"], cov: Float[Values, "... 1 1"]) -> Float[Values, "... j"]:
         """Return the log probability of every grade, in closed form."""
         return self._log_grades(loc[..., 0], np.sqrt(1.0 + cov[..., 0, 0]))
 
     def cdf(
-        self, y: Float[AnyArray, "..."], loc: Float[AnyArray, "... 1"], cov: Float[AnyArray, "... 1 1"]
-    ) -> Float[AnyArray, "..."]:
+        self, y: Float[Values, "..."], loc: Float[Values, "... 1"], cov: Float[Values, "... 1 1"]
+    ) -> Float[Values, "..."]:
         """Return the sum of the probabilities of the grades up to `y`."""
         p = np.exp(self.log_probabilities(loc, cov))
         return np.where(np.arange(p.shape[-1]) <= np.asarray(y)[..., None], p, 0.0).sum(-1)
 
     def moments(
-        self, loc: Float[AnyArray, "... 1"], cov: Float[AnyArray, "... 1 1"]
-    ) -> tuple[Float[AnyArray, "..."], Float[AnyArray, "..."]]:
+        self, loc: Float[Values, "... 1"], cov: Float[Values, "... 1 1"]
+    ) -> tuple[Float[Values, "..."], Float[Values, "..."]]:
         """Return mean and variance of the grade's number."""
         p = np.exp(self.log_probabilities(loc, cov))
         grades = np.arange(float(p.shape[-1]))
         mean = p @ grades
         return mean, (p * (grades - mean[..., None]) ** 2).sum(-1)
 
-    def sample(self, draws: np.random.Generator, f: Float[AnyArray, "... 1"]) -> Float[AnyArray, "..."]:
+    def sample(self, draws: np.random.Generator, f: Float[Values, "... 1"]) -> Float[Values, "..."]:
         """Draw grades: those of the latent values with noise."""
         noisy = f[..., 0] + draws.normal(size=f.shape[:-1])
         return (noisy[..., None] > self._thresholds()).sum(-1).astype(float)

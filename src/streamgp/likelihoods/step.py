@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.likelihoods.base import Expansion, Likelihood
-from streamgp.numerics.arrays import AnyArray
+from streamgp.likelihoods.base import Expansion, Likelihood, Values
 
 # The most steps of Newton's method. From a prior mean, 5 to 8 are usual.
 MAX_STEPS = 50
@@ -28,15 +27,15 @@ class Step(NamedTuple):
     A Gaussian u with covariance V (p x C) with f becomes: mean + V shift, covariance - V shrink V'.
     """
 
-    shift: Float[AnyArray, "... c"]
-    shrink: Float[AnyArray, "... c c"]
+    shift: Float[Values, "... c"]
+    shrink: Float[Values, "... c c"]
 
 
 def laplace_step(
     likelihood: Likelihood,
-    y: Float[AnyArray, "..."],
-    loc: Float[AnyArray, "... c"],
-    cov: Float[AnyArray, "... c c"],
+    y: Float[Values, "..."],
+    loc: Float[Values, "... c"],
+    cov: Float[Values, "... c c"],
 ) -> Step:
     """Compute the Laplace approximation of N(f; loc, cov) p(y | f), as what it changes, of many targets at once.
 

@@ -3,6 +3,7 @@
 from jaxtyping import Array, Float, Int
 
 from streamgp.numerics.accelerator import jax, jnp
+from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.keys import Key
 from streamgp.numerics.module import Module, static_field
@@ -18,7 +19,7 @@ class BipartiteState(Module):
     theta: Float[Array, "n f c"]
     log_w: Float[Array, " n"]
     t: Int[Array, ""]
-    key: Array
+    key: AnyArray
 
 
 @register
