@@ -4,7 +4,7 @@ Everything is vectorised: arrays of f (..., C) and y (...) have any leading axes
 one for each expert of a stack; they broadcast.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -61,6 +61,10 @@ class Likelihood(Module):
     def expand(self, f: Float[Values, "... c"], y: Float[Values, "..."]) -> Expansion:
         """Return log p(y | f), up to a function of y alone that is expensive, with its first two derivatives by f."""
         raise NotImplementedError
+
+    def around(self, y: Float[Values, "..."]) -> Callable[[Values], Expansion]:
+        """Return `expand` of these targets as a function of f alone: what depends on y is worked out once."""
+        return lambda f: self.expand(f, y)
 
     def log_shape(self, f: Float[Values, "... c"], y: Float[Values, "..."]) -> Float[Values, "..."]:
         """Return log p(y | f) up to a function of y alone that is expensive: all that a step needs."""
@@ -123,6 +127,8 @@ class Likelihood(Module):
 
 def picked(values: Float[Values, "... j"], y: Float[Values, "..."]) -> Float[Values, "..."]:
     """Return of the values of all labels or grades those of `y`."""
+    if np.ndim(y) == 0:
+        return values[..., int(y)]
     lead = np.broadcast_shapes(values.shape[:-1], np.shape(y))
     at = np.broadcast_to(np.asarray(y).astype(int), lead)[..., None]
     return np.take_along_axis(np.broadcast_to(values, (*lead, values.shape[-1])), at, axis=-1)[..., 0]

@@ -99,8 +99,8 @@ class Probit(Likelihood):
         sign = 2.0 * y - 1.0
         z = sign * (f[..., 0] + self.intercept)
         # Rasmussen and Williams (2006), Eq. 3.16.
-        hazard, curve = _hazard(z)
-        return Expansion(log_ndtr(z), (sign * hazard)[..., None], curve[..., None, None])
+        slope, curve = hazard(z)
+        return Expansion(log_ndtr(z), (sign * slope)[..., None], curve[..., None, None])
 
     def bend(
         self, f: Float[Values, "... 1"], y: Float[Values, "..."], along: Float[Values, "... 1 1"]
@@ -108,11 +108,11 @@ class Probit(Likelihood):
         """Return the derivative of the precision."""
         sign = 2.0 * y - 1.0
         z = sign * (f[..., 0] + self.intercept)
-        hazard, curve = _hazard(z)
+        slope, curve = hazard(z)
         far = np.minimum(z, _FAR)
         squared = 1.0 / far**2
         series = 2.0 / far**3 * (1.0 - squared * (12.0 - 150.0 * squared))
-        third = np.where(z < _FAR, series, hazard * (1.0 - curve) - curve * (hazard + z))
+        third = np.where(z < _FAR, series, slope * (1.0 - curve) - curve * (slope + z))
         return (sign * third)[..., None] * along[..., 0]
 
     def log_predictive(
@@ -133,13 +133,13 @@ class Probit(Likelihood):
         return cls(np.asarray(scipy.special.ndtri(_smoothed_share(y))))
 
 
-def _hazard(z: Any) -> tuple[Any, Any]:
+def hazard(z: Any) -> tuple[Any, Any]:
     """Return the derivative h of log Phi at z, and minus the second one, h (h + z)."""
     # Right of 37 the density is zero to working precision; there `erfcx` would overflow.
-    hazard = np.where(z < 37.0, np.sqrt(2.0 / np.pi) / scipy.special.erfcx(-np.minimum(z, 37.0) / np.sqrt(2.0)), 0.0)
+    slope = np.where(z < 37.0, np.sqrt(2.0 / np.pi) / scipy.special.erfcx(-np.minimum(z, 37.0) / np.sqrt(2.0)), 0.0)
     squared = 1.0 / np.minimum(z, _FAR) ** 2
     series = 1.0 - squared * (1.0 - squared * (6.0 - 50.0 * squared))
-    return hazard, np.where(z < _FAR, series, hazard * (hazard + z))
+    return slope, np.where(z < _FAR, series, slope * (slope + z))
 
 
 def _smoothed_share(y: Float[np.ndarray, " n"]) -> float:

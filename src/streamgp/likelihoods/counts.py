@@ -1,6 +1,6 @@
 """Counts 0, 1, 2, ...: Poisson and negative binomial, with the logarithm of the mean as f + intercept."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -133,11 +133,23 @@ class NegativeBinomial(Likelihood):
 
     def expand(self, f: Float[Values, "... 1"], y: Float[Values, "..."]) -> Expansion:
         """Return the shape of the log probability, its gradient and minus its second derivative."""
-        eta, r = f[..., 0] + self.intercept, self.dispersion
-        u, total = eta - np.log(r), y + r
-        share, curve = _share(u)
-        value = y * eta - total * _softplus(u)
-        return Expansion(value, (y - total * share)[..., None], (total * curve)[..., None, None])
+        return self.around(y)(f)
+
+    def around(self, y: Float[Values, "..."]) -> Callable[[Values], Expansion]:
+        """Return `expand` of these targets as a function of f alone."""
+        log_r, total = np.log(self.dispersion), y + self.dispersion
+        shift, constant = self.intercept - log_r, y * log_r
+
+        def at(f: Values) -> Expansion:
+            u = f[..., 0] + shift
+            small = np.exp(-np.abs(u))
+            share = 1.0 / (1.0 + small)
+            value = y * u + constant - total * (np.maximum(u, 0.0) + np.log1p(small))
+            rest = share * small
+            gradient = y - total * np.where(u > 0.0, share, rest)
+            return Expansion(value, gradient[..., None], (total * (rest * share))[..., None, None])
+
+        return at
 
     def bend(
         self, f: Float[Values, "... 1"], y: Float[Values, "..."], along: Float[Values, "... 1 1"]
@@ -212,7 +224,7 @@ def _poisson(draws: np.random.Generator, mean: Any) -> Any:
 
 
 def _softplus(u: Any) -> Any:
-    return np.logaddexp(u, 0.0)
+    return np.maximum(u, 0.0) + np.log1p(np.exp(-np.abs(u)))
 
 
 def _share(u: Any) -> tuple[Any, Any]:

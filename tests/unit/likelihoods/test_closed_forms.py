@@ -1,4 +1,4 @@
-"""Derivatives of every likelihood in closed form: against those that JAX takes of other spellings, and in the tails."""
+"""Closed-form derivatives of every likelihood: against JAX's of other spellings, and in the tails."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

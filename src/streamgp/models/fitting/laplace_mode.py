@@ -55,7 +55,7 @@ def find_mode(likelihood: Likelihood, Phi: Any, y: Any, start: Any, shift: Any) 
 def _largest_gain(
     at: Callable[[Any], tuple[float, Mode]], weights: Any, value: float, direction: Any
 ) -> tuple[float, Mode] | None:
-    """Return the end of the largest of 1, 1/2, 1/4, ... of a direction that loses nothing, and what is there, or None."""
+    """Return the value and mode at the end of the largest of 1, 1/2, 1/4, ... of a direction that loses nothing."""
     for k in range(MAX_HALVINGS):
         found = at(weights + 0.5**k * direction)
         # False for NaN, which counts as worse.
