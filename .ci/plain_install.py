@@ -13,6 +13,7 @@ import numpy as np
 import streamgp
 
 EXTRAS = {  # what needs one, and the words that its message must have
+    "gpu": "from streamgp import StreamingGPRegressor as R; R('raker', warmup=50).fit(X, y)",
     "plots": "from streamgp import StreamingGPRegressor as R, evaluate; evaluate(R('linear'), X, y).plot()",
     "latent": "from streamgp import StreamingGPLVM; StreamingGPLVM(warmup=50).fit(np.tile(X, 3))",
     "river": "from streamgp.adapters.river import RiverRegressor",

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from streamgp.core import Predictive
-from streamgp.numerics.accelerator import eqx, jax, jnp
+from streamgp.numerics.accelerator import Array, eqx, jax, jnp
 from streamgp.weights import BMA, fixed_share, scan_rule, share
 from streamgp.weights.base import WeightRule, posterior
 from streamgp_papers.bank import ExpertPredictions, Member

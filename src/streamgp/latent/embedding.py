@@ -7,13 +7,13 @@ out. With M y and M M' computed once, a step costs O(F^2) however many columns t
 
 from typing import NamedTuple
 
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
 
 from streamgp.bases.base import Basis
 from streamgp.core import AnyArray
 from streamgp.filters.kalman import FilterState
 from streamgp.latent.posterior import LatentPosterior
-from streamgp.numerics.accelerator import jax, jnp
+from streamgp.numerics.accelerator import Array, jax, jnp
 from streamgp.numerics.linalg import solve_small
 
 # The most steps; most rows need about ten.

@@ -7,7 +7,7 @@ Section 6; Lawrence 2005 for the model).
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
 
 from streamgp.bases import Fourier
 from streamgp.bases.base import Basis
@@ -15,7 +15,7 @@ from streamgp.filters.dynamics import Dynamics
 from streamgp.models.expert import Expert
 from streamgp.models.fitting.gaussian_evidence import evidence_and_gradient
 from streamgp.models.fitting.hyperparameters import search
-from streamgp.numerics.accelerator import jax, jnp
+from streamgp.numerics.accelerator import Array, jax, jnp
 from streamgp.numerics.keys import Key
 
 # The squares of the lengthscales are 2^k.

@@ -1,4 +1,4 @@
-"""The families of models there are. A further one is a line in `FAMILIES`, or comes with an annex."""
+"""The families of models there are. A further one is an entry in `FAMILIES`, or comes with an annex."""
 
 from importlib import import_module
 
@@ -8,11 +8,11 @@ from streamgp.models.generalised import family as generalised
 from streamgp.models.presets import ADDED
 from streamgp.models.spec import Spec
 
-FAMILIES: tuple[ModelFamily, ...] = (gaussian, generalised, *(import_module(each.module) for each in ADDED))  # type: ignore[assignment]
+FAMILIES: tuple[ModelFamily, ...] = (gaussian, generalised)  # type: ignore[assignment]
 
 
 def family_of(spec: Spec) -> ModelFamily:
-    """Return the family that serves a specification.
+    """Return the family that serves a specification; that of an annex is imported by being asked for.
 
     Raises
     ------
@@ -22,4 +22,12 @@ def family_of(spec: Spec) -> ModelFamily:
     for family in FAMILIES:
         if family.serves(spec):
             return family
+    for declared in ADDED:
+        if spec.learner in declared.models:
+            return import_module(declared.module)  # type: ignore[return-value]
     raise ValueError(f"model: expected one that some family serves, got {spec.model!r}")
+
+
+def every_family() -> tuple[ModelFamily, ...]:
+    """Return all families, those of annexes imported."""
+    return (*FAMILIES, *(import_module(declared.module) for declared in ADDED))  # type: ignore[return-value]

@@ -4,6 +4,7 @@ try:
     import equinox as eqx
     import jax
     import jax.numpy as jnp
+    from jax import Array
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
         f"expected JAX and equinox, which this model or device needs, but {error.name} is not installed; "
@@ -13,6 +14,6 @@ except ModuleNotFoundError as error:
 
 from streamgp.numerics.loading import jax_is_loaded
 
-__all__ = ["eqx", "jax", "jnp"]
+__all__ = ["Array", "eqx", "jax", "jnp"]
 
 jax_is_loaded()

@@ -3,19 +3,14 @@
 import sys
 from collections.abc import Callable
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.special
 
 from streamgp.numerics import tree
 
-if TYPE_CHECKING:
-    import jax
-
-    AnyArray: TypeAlias = jax.Array | np.ndarray
-else:
-    AnyArray: TypeAlias = Any
+AnyArray: TypeAlias = Any
 """An array of JAX or of NumPy: functions of this type compute with the library of what they are given."""
 
 

@@ -32,9 +32,9 @@ class Module(ABC):  # noqa: B024 (what a subclass must have is its own to say)
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
-        dataclass(frozen=True, eq=False)(cls)
-        cls.array_fields = tuple(each.name for each in fields(cls) if _STATIC not in each.metadata)
-        cls.static_fields = tuple(each.name for each in fields(cls) if _STATIC in each.metadata)
+        made: Any = dataclass(frozen=True, eq=False)(cls)
+        cls.array_fields = tuple(each.name for each in fields(made) if _STATIC not in each.metadata)
+        cls.static_fields = tuple(each.name for each in fields(made) if _STATIC in each.metadata)
         _defined.append(cls)
         if _Jax.is_told:
             _tell_jax(cls)

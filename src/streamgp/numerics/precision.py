@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from streamgp.numerics.loading import once_jax_is_loaded
 
@@ -27,7 +27,7 @@ def float64(on: bool = True) -> AbstractContextManager:
         In a process that was forked from one in which JAX had begun to work: it would wait forever.
     """
     check_process()
-    jax = sys.modules.get("jax")
+    jax: Any = sys.modules.get("jax")
     return jax.enable_x64(on) if hasattr(jax, "enable_x64") else _Waiting()
 
 

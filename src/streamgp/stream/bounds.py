@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Bool, Float, Int
 
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.standardise import FAR, far_out
@@ -78,13 +78,13 @@ class InputBounds:
         have been far out of most, more of such are to be expected.
     """
 
-    edge: Float[np.ndarray | Array, " sides"]
-    count: Int[np.ndarray | Array, " sides"]
-    least: Float[np.ndarray | Array, " sides"]
-    met: Float[np.ndarray | Array, "sides m"]
-    repeating: Float[np.ndarray | Array, " d"]
-    surprises: Int[np.ndarray | Array, " d"]
-    lightness: Float[np.ndarray | Array, " sides"]
+    edge: Float[np.ndarray, " sides"]
+    count: Int[np.ndarray, " sides"]
+    least: Float[np.ndarray, " sides"]
+    met: Float[np.ndarray, "sides m"]
+    repeating: Float[np.ndarray, " d"]
+    surprises: Int[np.ndarray, " d"]
+    lightness: Float[np.ndarray, " sides"]
 
     @classmethod
     def of(cls, X: Float[np.ndarray, "n d"]) -> "InputBounds":

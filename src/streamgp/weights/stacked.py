@@ -134,7 +134,7 @@ class StackedRules:
         whole = weights
         if self._absent is not None:
             rest = np.broadcast_to(self._whole[:, self._absent], (*weights.shape[:-1], self._absent.sum()))
-            places = np.argsort(np.concatenate([self.here, np.flatnonzero(self._absent)]))
+            places = np.argsort(np.argsort(self._absent, kind="stable"))
             whole = np.take(np.concatenate([weights, rest], axis=-1), places, axis=-1)
         if not isinstance(self._rule, Mixture):
             return whole[..., 0, :]

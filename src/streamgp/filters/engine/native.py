@@ -140,6 +140,7 @@ def _one_block(
         beliefs.mean[its], beliefs.cov[its], None if state is None else guard.Guard(*(a[its] for a in state))
     )
     y, mask, tau, extra = (None if a is None else a[at] for a in rows)
+    assert y is not None and mask is not None and tau is not None
     variances = ExpertVariances(*(np.asarray(a)[its] for a in noise))
     moving = Dynamics(*(np.asarray(a)[its] for a in _both(dynamics)))
     grams = None if gram is None else gram[None, at]

@@ -5,7 +5,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
 
 from streamgp.core import AnyArray
 from streamgp.filters.dynamics import Dynamics
@@ -19,6 +19,7 @@ from streamgp.filters.kalman import (
     update_blocks,
 )
 from streamgp.numerics import tree
+from streamgp.numerics.accelerator import Array
 
 
 def _each(platform: str) -> Callable[[Callable[[tuple], Any], tuple], Any]:

@@ -218,6 +218,11 @@ class SingleRow:
         return frozenset(np.flatnonzero(self._by_filter(which, False)).tolist())
 
     @property
+    def log_weights(self) -> Float[np.ndarray, " k"]:
+        """The logarithms of `weights`."""
+        return self._scoring.log_weights
+
+    @property
     def weights(self) -> Float[np.ndarray, " k"]:
         """The experts' weights for the next row."""
         return np.exp(self._scoring.log_weights)

@@ -1,9 +1,8 @@
 """OMKL-GF: a few kernels at every row, drawn by their past losses (Ghari and Shen 2020)."""
 
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
-from streamgp.numerics.accelerator import jax, jnp
-from streamgp.numerics.arrays import AnyArray
+from streamgp.numerics.accelerator import Array, jax, jnp
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.keys import Key
 from streamgp.numerics.module import Module, static_field
@@ -19,7 +18,7 @@ class BipartiteState(Module):
     theta: Float[Array, "n f c"]
     log_w: Float[Array, " n"]
     t: Int[Array, ""]
-    key: AnyArray
+    key: Key
 
 
 @register

@@ -9,10 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Bool, Float, Int
 
-from streamgp.numerics.accelerator import jax, jnp
-from streamgp.numerics.arrays import AnyArray
+from streamgp.numerics.accelerator import Array, jax, jnp
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.keys import Key
 from streamgp.numerics.module import Module, static_field
@@ -56,7 +55,7 @@ class FeedbackState(Module):
     log_w: Float[Array, " n"]
     log_u: Float[Array, " n"]
     t: Int[Array, ""]
-    key: AnyArray
+    key: Key
 
 
 @register

@@ -1,10 +1,10 @@
 """Convex losses of the predicted function values, with their gradients."""
 
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from streamgp.likelihoods import Categorical
 from streamgp.likelihoods.categorical import contrasts
-from streamgp.numerics.accelerator import jax, jnp
+from streamgp.numerics.accelerator import Array, jax, jnp
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.module import Module, static_field
 

@@ -4,12 +4,12 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Bool, Float, Int
 
 from streamgp.core import AnyArray, Info, Predictive, StreamModel
 from streamgp.likelihoods import AnyPredictive, LatentPredictive
 from streamgp.numerics import tree
-from streamgp.numerics.accelerator import eqx, jax, jnp
+from streamgp.numerics.accelerator import Array, eqx, jax, jnp
 from streamgp.numerics.batching import SMALL
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.checkpoint.field_types import check_state

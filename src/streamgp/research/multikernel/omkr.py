@@ -1,9 +1,9 @@
 """OMKR: kernel expansions over the rows themselves, without random features (Sahoo, Hoi and Li 2014, 2019)."""
 
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
 from streamgp.bases.kernels import Kernel
-from streamgp.numerics.accelerator import jax, jnp
+from streamgp.numerics.accelerator import Array, jax, jnp
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.keys import Key
 from streamgp.numerics.module import Module, static_field

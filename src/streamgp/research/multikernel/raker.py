@@ -1,8 +1,8 @@
 """All kernels at every row: Raker, and AdaRaker for environments that change (Shen, Chen and Giannakis 2019)."""
 
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
-from streamgp.numerics.accelerator import jax, jnp
+from streamgp.numerics.accelerator import Array, jax, jnp
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.keys import Key
 from streamgp.numerics.module import Module, static_field

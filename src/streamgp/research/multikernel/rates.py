@@ -1,8 +1,8 @@
 """Learning rates and rates of exploration: constants, or falling with the rows, so that no horizon is needed."""
 
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
-from streamgp.numerics.accelerator import jnp
+from streamgp.numerics.accelerator import Array, jnp
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.module import Module, static_field
 

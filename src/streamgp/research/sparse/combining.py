@@ -9,12 +9,12 @@ Wilcox and Yip 2020).
 
 from typing import Any, NamedTuple
 
-from jax.scipy.special import logsumexp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
 
 from streamgp.core import Predictive
 from streamgp.numerics import tree
-from streamgp.numerics.accelerator import jax, jnp
+from streamgp.numerics.accelerator import Array, jax, jnp
+from streamgp.numerics.arrays import logsumexp
 from streamgp.numerics.student_t import log_density
 from streamgp.research.sparse.glitches import TargetGuard
 from streamgp.research.sparse.local import LocalModel, LocalModels

@@ -4,12 +4,12 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from streamgp.bases.kernels import SquaredExponential
 from streamgp.models.fitting.hyperparameters import search
 from streamgp.numerics import keys, tree
-from streamgp.numerics.accelerator import jax, jnp
+from streamgp.numerics.accelerator import Array, jax, jnp
 from streamgp.numerics.keys import Key
 from streamgp.numerics.pivoted_cholesky import pivoted_cholesky
 from streamgp.research.sparse.vfe import Batch, KernelHyperparameters, SparsePosterior, bound, empty_posterior

@@ -5,10 +5,10 @@ influence, Duran-Martin et al. 2024). A batch is learnt when it is full; a chang
 """
 
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Bool, Float, Int
 
 from streamgp.numerics import tree
-from streamgp.numerics.accelerator import jax, jnp
+from streamgp.numerics.accelerator import Array, jax, jnp
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.module import Module
 

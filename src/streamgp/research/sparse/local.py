@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
 from streamgp.numerics import tree
-from streamgp.numerics.accelerator import jax, jnp
+from streamgp.numerics.accelerator import Array, jax, jnp
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.module import Module
 from streamgp.research.sparse.fitting import initial_prior

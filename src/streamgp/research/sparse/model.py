@@ -4,11 +4,11 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Bool, Float, Int
 
 from streamgp.core import AnyArray, Info, Predictive, StreamModel
 from streamgp.numerics import keys, tree
-from streamgp.numerics.accelerator import jax, jnp
+from streamgp.numerics.accelerator import Array, jax, jnp
 from streamgp.numerics.batching import concatenate
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.keys import Key
@@ -52,7 +52,7 @@ class LocalState(Module):
     log_weights: Float[Array, " j"]
     rows: Int[Array, ""]
     last_time: Float[Array, ""]
-    key: Array
+    key: Key
     pending_drawn: Float[Array, "b e"]
     guard: TargetGuard
 

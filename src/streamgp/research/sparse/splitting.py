@@ -14,10 +14,10 @@ XLA's factorisations on a CPU take several times as long, and can stall it.
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
 from streamgp.numerics import keys, tree
-from streamgp.numerics.accelerator import jax, jnp
+from streamgp.numerics.accelerator import Array, jax, jnp
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.keys import Key
 from streamgp.research.sparse.fitting import (

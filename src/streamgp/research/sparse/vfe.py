@@ -15,10 +15,10 @@ decomposition.
 
 from typing import NamedTuple
 
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
 
 from streamgp.bases.kernels import SquaredExponential
-from streamgp.numerics.accelerator import jnp
+from streamgp.numerics.accelerator import Array, jnp
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.linalg import add_diagonal, cholesky, cholesky_solve, log_det, solve_lower
 from streamgp.numerics.module import Module
