@@ -1,4 +1,4 @@
-"""Likelihoods in a few lines each, for tests that must not depend on those of the package: JAX differentiates them."""
+"""Likelihoods in a few lines each, for tests that must not depend on the package's: JAX differentiates them."""
 
 from collections.abc import Mapping
 from functools import partial

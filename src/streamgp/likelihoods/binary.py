@@ -7,13 +7,12 @@ import scipy.special
 from jaxtyping import Float
 from scipy.special import log_expit, log_ndtr
 
-from streamgp.likelihoods.base import Expansion, Likelihood, picked
+from streamgp.likelihoods.base import Expansion, Likelihood, Values, picked
 from streamgp.likelihoods.quadrature import log_logistic_normal
-from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.checkpoint.encoding import register
 
-# Left of it, the curvature of log Phi is that of its asymptotic series, to 14 digits.
-_FAR = -300.0
+# Left of it, the curvature of log Phi is that of its asymptotic series, to eleven digits.
+_FAR = -60.0
 
 
 def expand_logistic(x: Any, y: Any) -> tuple[Any, Any, Any]:
@@ -45,32 +44,30 @@ class Logistic(Likelihood):
         The log odds where f is zero.
     """
 
-    intercept: Float[AnyArray, "*batch"]
+    intercept: Float[Values, "*batch"]
 
-    def log_prob(self, f: Float[AnyArray, "... 1"], y: Float[AnyArray, "..."]) -> Float[AnyArray, "..."]:
+    def log_prob(self, f: Float[Values, "... 1"], y: Float[Values, "..."]) -> Float[Values, "..."]:
         """Return the log of the logistic function of the log odds, with the sign of the class."""
         return log_expit((2.0 * y - 1.0) * (f[..., 0] + self.intercept))
 
-    def expand(self, f: Float[AnyArray, "... 1"], y: Float[AnyArray, "..."]) -> Expansion:
+    def expand(self, f: Float[Values, "... 1"], y: Float[Values, "..."]) -> Expansion:
         """Return the log probability, its gradient and minus its second derivative."""
         value, slope, curve = expand_logistic(f[..., 0] + self.intercept, y)
         return Expansion(value, slope[..., None], curve[..., None, None])
 
     def bend(
-        self, f: Float[AnyArray, "... 1"], y: Float[AnyArray, "..."], along: Float[AnyArray, "... 1 1"]
-    ) -> Float[AnyArray, "... 1"]:
+        self, f: Float[Values, "... 1"], y: Float[Values, "..."], along: Float[Values, "... 1 1"]
+    ) -> Float[Values, "... 1"]:
         """Return the derivative of the precision."""
         return bend_logistic(f + self.intercept[..., None]) * along[..., 0]
 
     def log_predictive(
-        self, y: Float[AnyArray, "..."], loc: Float[AnyArray, "... 1"], cov: Float[AnyArray, "... 1 1"]
-    ) -> Float[AnyArray, "..."]:
+        self, y: Float[Values, "..."], loc: Float[Values, "... 1"], cov: Float[Values, "... 1 1"]
+    ) -> Float[Values, "..."]:
         """Return the log probability of the class `y`."""
         return picked(self.log_probabilities(loc, cov), y)
 
-    def log_probabilities(
-        self, loc: Float[AnyArray, "... 1"], cov: Float[AnyArray, "... 1 1"]
-    ) -> Float[AnyArray, "... 2"]:
+    def log_probabilities(self, loc: Float[Values, "... 1"], cov: Float[Values, "... 1 1"]) -> Float[Values, "... 2"]:
         """Return both log probabilities, by quadrature."""
         return log_logistic_normal(loc[..., 0] + self.intercept, cov[..., 0, 0])
 
@@ -91,40 +88,40 @@ class Probit(Likelihood):
         Phi^-1 of the probability of a one where f is zero.
     """
 
-    intercept: Float[AnyArray, "*batch"]
+    intercept: Float[Values, "*batch"]
 
-    def log_prob(self, f: Float[AnyArray, "... 1"], y: Float[AnyArray, "..."]) -> Float[AnyArray, "..."]:
+    def log_prob(self, f: Float[Values, "... 1"], y: Float[Values, "..."]) -> Float[Values, "..."]:
         """Return the log of Phi of the score, with the sign of the class."""
         return log_ndtr((2.0 * y - 1.0) * (f[..., 0] + self.intercept))
 
-    def expand(self, f: Float[AnyArray, "... 1"], y: Float[AnyArray, "..."]) -> Expansion:
+    def expand(self, f: Float[Values, "... 1"], y: Float[Values, "..."]) -> Expansion:
         """Return the log probability, its gradient and minus its second derivative."""
         sign = 2.0 * y - 1.0
         z = sign * (f[..., 0] + self.intercept)
         # Rasmussen and Williams (2006), Eq. 3.16.
-        hazard, curve = _hazard(z)
-        return Expansion(log_ndtr(z), (sign * hazard)[..., None], curve[..., None, None])
+        slope, curve = hazard(z)
+        return Expansion(log_ndtr(z), (sign * slope)[..., None], curve[..., None, None])
 
     def bend(
-        self, f: Float[AnyArray, "... 1"], y: Float[AnyArray, "..."], along: Float[AnyArray, "... 1 1"]
-    ) -> Float[AnyArray, "... 1"]:
+        self, f: Float[Values, "... 1"], y: Float[Values, "..."], along: Float[Values, "... 1 1"]
+    ) -> Float[Values, "... 1"]:
         """Return the derivative of the precision."""
         sign = 2.0 * y - 1.0
         z = sign * (f[..., 0] + self.intercept)
-        hazard, curve = _hazard(z)
+        slope, curve = hazard(z)
         far = np.minimum(z, _FAR)
-        third = np.where(z < _FAR, 2.0 / far**3, hazard * (1.0 - curve) - curve * (hazard + z))
+        squared = 1.0 / far**2
+        series = 2.0 / far**3 * (1.0 - squared * (12.0 - 150.0 * squared))
+        third = np.where(z < _FAR, series, slope * (1.0 - curve) - curve * (slope + z))
         return (sign * third)[..., None] * along[..., 0]
 
     def log_predictive(
-        self, y: Float[AnyArray, "..."], loc: Float[AnyArray, "... 1"], cov: Float[AnyArray, "... 1 1"]
-    ) -> Float[AnyArray, "..."]:
+        self, y: Float[Values, "..."], loc: Float[Values, "... 1"], cov: Float[Values, "... 1 1"]
+    ) -> Float[Values, "..."]:
         """Return the log probability of the class `y`."""
         return picked(self.log_probabilities(loc, cov), y)
 
-    def log_probabilities(
-        self, loc: Float[AnyArray, "... 1"], cov: Float[AnyArray, "... 1 1"]
-    ) -> Float[AnyArray, "... 2"]:
+    def log_probabilities(self, loc: Float[Values, "... 1"], cov: Float[Values, "... 1 1"]) -> Float[Values, "... 2"]:
         """Return both log probabilities, in closed form."""
         # Rasmussen and Williams (2006), Eq. 3.82.
         z = (loc[..., 0] + self.intercept) / np.sqrt(1.0 + cov[..., 0, 0])
@@ -136,12 +133,13 @@ class Probit(Likelihood):
         return cls(np.asarray(scipy.special.ndtri(_smoothed_share(y))))
 
 
-def _hazard(z: Any) -> tuple[Any, Any]:
+def hazard(z: Any) -> tuple[Any, Any]:
     """Return the derivative h of log Phi at z, and minus the second one, h (h + z)."""
     # Right of 37 the density is zero to working precision; there `erfcx` would overflow.
-    hazard = np.where(z < 37.0, np.sqrt(2.0 / np.pi) / scipy.special.erfcx(-np.minimum(z, 37.0) / np.sqrt(2.0)), 0.0)
+    slope = np.where(z < 37.0, np.sqrt(2.0 / np.pi) / scipy.special.erfcx(-np.minimum(z, 37.0) / np.sqrt(2.0)), 0.0)
     squared = 1.0 / np.minimum(z, _FAR) ** 2
-    return hazard, np.where(z < _FAR, 1.0 - squared * (1.0 - 6.0 * squared), hazard * (hazard + z))
+    series = 1.0 - squared * (1.0 - squared * (6.0 - 50.0 * squared))
+    return slope, np.where(z < _FAR, series, slope * (slope + z))
 
 
 def _smoothed_share(y: Float[np.ndarray, " n"]) -> float:

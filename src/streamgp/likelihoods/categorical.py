@@ -7,10 +7,10 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import log_expit
 
-from streamgp.likelihoods.base import Expansion, Likelihood, picked
+from streamgp.likelihoods.base import Expansion, Likelihood, Values, picked
 from streamgp.likelihoods.binary import bend_logistic, expand_logistic
 from streamgp.likelihoods.quadrature import log_logistic_normal, log_softmax_normal
-from streamgp.numerics.arrays import AnyArray, logsumexp
+from streamgp.numerics.arrays import logsumexp
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.module import static_field
 
@@ -44,20 +44,20 @@ class Categorical(Likelihood):
     """
 
     num_classes: int = static_field()
-    intercept: Float[AnyArray, "*batch k"]
+    intercept: Float[Values, "*batch k"]
 
     @property
     def num_latents(self) -> int:
         """Return K - 1, the number of contrasts."""
         return self.num_classes - 1
 
-    def log_prob(self, f: Float[AnyArray, "... c"], y: Float[AnyArray, "..."]) -> Float[AnyArray, "..."]:
+    def log_prob(self, f: Float[Values, "... c"], y: Float[Values, "..."]) -> Float[Values, "..."]:
         """Return the log of the softmax, at the class `y`."""
         if self.num_classes == 2:
             return log_expit((2.0 * y - 1.0) * self._log_odds(f))
         return picked(self._softmax(f)[0], y)
 
-    def expand(self, f: Float[AnyArray, "... c"], y: Float[AnyArray, "..."]) -> Expansion:
+    def expand(self, f: Float[Values, "... c"], y: Float[Values, "..."]) -> Expansion:
         """Return the log probability, its gradient and minus its matrix of second derivatives."""
         if self.num_classes == 2:
             value, slope, curve = expand_logistic(self._log_odds(f), y)
@@ -71,8 +71,8 @@ class Categorical(Likelihood):
         return Expansion(picked(log_p, y), gradient, precision)
 
     def bend(
-        self, f: Float[AnyArray, "... c"], y: Float[AnyArray, "..."], along: Float[AnyArray, "... c c"]
-    ) -> Float[AnyArray, "... c"]:
+        self, f: Float[Values, "... c"], y: Float[Values, "..."], along: Float[Values, "... c c"]
+    ) -> Float[Values, "... c"]:
         """Return third derivatives."""
         if self.num_classes == 2:
             return (-2.0 * _SLOPE * bend_logistic(self._log_odds(f)))[..., None] * along[..., 0]
@@ -83,14 +83,12 @@ class Categorical(Likelihood):
         return (p * (by_p - (p * by_p).sum(-1, keepdims=True))) @ H.T
 
     def log_predictive(
-        self, y: Float[AnyArray, "..."], loc: Float[AnyArray, "... c"], cov: Float[AnyArray, "... c c"]
-    ) -> Float[AnyArray, "..."]:
+        self, y: Float[Values, "..."], loc: Float[Values, "... c"], cov: Float[Values, "... c c"]
+    ) -> Float[Values, "..."]:
         """Return the log probability of the class `y`."""
         return picked(self.log_probabilities(loc, cov), y)
 
-    def log_probabilities(
-        self, loc: Float[AnyArray, "... c"], cov: Float[AnyArray, "... c c"]
-    ) -> Float[AnyArray, "... k"]:
+    def log_probabilities(self, loc: Float[Values, "... c"], cov: Float[Values, "... c c"]) -> Float[Values, "... k"]:
         """Return the log probability of every class; they sum to one. See `quadrature.log_softmax_normal`."""
         if self.num_classes == 2:
             return log_logistic_normal(self._log_odds(loc), 2.0 * cov[..., 0, 0])
@@ -114,19 +112,19 @@ class Categorical(Likelihood):
         intercept = np.concatenate([known, new, intercept[..., num_classes + 1 :]], axis=-1)
         return Categorical(intercept.shape[-1], intercept)
 
-    def _log_odds(self, f: Float[AnyArray, "... 1"]) -> Any:
+    def _log_odds(self, f: Float[Values, "... 1"]) -> Any:
         """Return those of the second of two classes."""
         return (self.intercept[..., 1] - self.intercept[..., 0]) - _SLOPE * f[..., 0]
 
-    def _logits(self, f: Float[AnyArray, "... c"]) -> Any:
+    def _logits(self, f: Float[Values, "... c"]) -> Any:
         return f @ contrasts(self.num_classes) + self.intercept
 
-    def _softmax(self, f: Float[AnyArray, "... c"]) -> tuple[Any, Any]:
+    def _softmax(self, f: Float[Values, "... c"]) -> tuple[Any, Any]:
         """Return the log probability of every class at the latent values, and its probability."""
         logits = self._logits(f)
         logits -= logits.max(-1, keepdims=True)
         each = np.exp(logits)
-        # The sum is one and the others, which are summed apart: so the log of a probability near one keeps its digits.
+        # The sum is one and the others, summed apart, so that the log of a probability near one keeps its digits.
         is_top = logits == 0.0
         others = np.where(is_top, 0.0, each).sum(-1, keepdims=True) + (is_top.sum(-1, keepdims=True) - 1.0)
         return logits - np.log1p(others), each / (1.0 + others)

@@ -1,15 +1,14 @@
 """Counts 0, 1, 2, ...: Poisson and negative binomial, with the logarithm of the mean as f + intercept."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from jaxtyping import Float
 from scipy.special import gammaln
 
-from streamgp.likelihoods.base import Expansion, Likelihood
+from streamgp.likelihoods.base import Expansion, Likelihood, Values
 from streamgp.likelihoods.count_integrals import cdf, log_predictive, stirling, stirling_slope
-from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.checkpoint.encoding import register
 
 # The largest log of a Poisson mean: exp(80) fits in single precision as well.
@@ -33,24 +32,24 @@ class Poisson(Likelihood):
         The log of the mean where f is zero.
     """
 
-    intercept: Float[AnyArray, "*batch"]
+    intercept: Float[Values, "*batch"]
 
-    def log_shape(self, f: Float[AnyArray, "... 1"], y: Float[AnyArray, "..."]) -> Float[AnyArray, "..."]:
+    def log_shape(self, f: Float[Values, "... 1"], y: Float[Values, "..."]) -> Float[Values, "..."]:
         """Return y eta - exp(eta), with a straight line in place of an exponential that would overflow."""
         eta = f[..., 0] + self.intercept
         # A straight line where the exponential overflows or nearly so, so that no derivative does.
         capped = np.minimum(eta, _MAX_LOG_MEAN)
         return y * eta - np.exp(capped) * (1.0 + eta - capped)
 
-    def log_constant(self, y: Float[AnyArray, "..."]) -> Float[AnyArray, "..."]:
+    def log_constant(self, y: Float[Values, "..."]) -> Float[Values, "..."]:
         """Return log p(y | f) - log_shape."""
         return -gammaln(y + 1.0)
 
-    def log_prob(self, f: Float[AnyArray, "... 1"], y: Float[AnyArray, "..."]) -> Float[AnyArray, "..."]:
+    def log_prob(self, f: Float[Values, "... 1"], y: Float[Values, "..."]) -> Float[Values, "..."]:
         """Return log p(y | f): the shape and what depends on `y` alone."""
         return self.log_shape(f, y) + self.log_constant(y)
 
-    def expand(self, f: Float[AnyArray, "... 1"], y: Float[AnyArray, "..."]) -> Expansion:
+    def expand(self, f: Float[Values, "... 1"], y: Float[Values, "..."]) -> Expansion:
         """Return the shape of the log probability, its gradient and minus its second derivative."""
         eta = f[..., 0] + self.intercept
         capped = np.minimum(eta, _MAX_LOG_MEAN)
@@ -59,35 +58,35 @@ class Poisson(Likelihood):
         return Expansion(value, (y - mean)[..., None], np.where(eta < _MAX_LOG_MEAN, mean, 0.0)[..., None, None])
 
     def bend(
-        self, f: Float[AnyArray, "... 1"], y: Float[AnyArray, "..."], along: Float[AnyArray, "... 1 1"]
-    ) -> Float[AnyArray, "... 1"]:
+        self, f: Float[Values, "... 1"], y: Float[Values, "..."], along: Float[Values, "... 1 1"]
+    ) -> Float[Values, "... 1"]:
         """Return the derivative of the precision."""
         return self.expand(f, y).precision[..., 0] * along[..., 0]
 
-    def start(self, y: Float[AnyArray, "..."]) -> Float[AnyArray, "..."]:
+    def start(self, y: Float[Values, "..."]) -> Float[Values, "..."]:
         """Return the latent value whose mean is about `y`."""
         return np.log(y + 0.5) - self.intercept
 
     def log_predictive(
-        self, y: Float[AnyArray, "..."], loc: Float[AnyArray, "... 1"], cov: Float[AnyArray, "... 1 1"]
-    ) -> Float[AnyArray, "..."]:
+        self, y: Float[Values, "..."], loc: Float[Values, "... 1"], cov: Float[Values, "... 1 1"]
+    ) -> Float[Values, "..."]:
         """Return the log probability of `y`, by quadrature around the mode."""
         return log_predictive(self, y, loc, cov) + self.log_constant(y)
 
     def cdf(
-        self, y: Float[AnyArray, "..."], loc: Float[AnyArray, "... 1"], cov: Float[AnyArray, "... 1 1"]
-    ) -> Float[AnyArray, "..."]:
+        self, y: Float[Values, "..."], loc: Float[Values, "... 1"], cov: Float[Values, "... 1 1"]
+    ) -> Float[Values, "..."]:
         """Return the probability of `y` or less, by quadrature over Gamma variables."""
         return cdf(y, loc[..., 0] + self.intercept, cov[..., 0, 0], None)
 
     def moments(
-        self, loc: Float[AnyArray, "... 1"], cov: Float[AnyArray, "... 1 1"]
-    ) -> tuple[Float[AnyArray, "..."], Float[AnyArray, "..."]]:
+        self, loc: Float[Values, "... 1"], cov: Float[Values, "... 1 1"]
+    ) -> tuple[Float[Values, "..."], Float[Values, "..."]]:
         """Return mean and variance of a Poisson with a log-normal mean, exactly."""
         mean, variance = _lognormal(loc[..., 0] + self.intercept, cov[..., 0, 0])
         return mean, mean + variance
 
-    def sample(self, draws: np.random.Generator, f: Float[AnyArray, "... 1"]) -> Float[AnyArray, "..."]:
+    def sample(self, draws: np.random.Generator, f: Float[Values, "... 1"]) -> Float[Values, "..."]:
         """Draw counts."""
         return _poisson(draws, np.exp(np.minimum(f[..., 0] + self.intercept, _MAX_LOG_MEAN)))
 
@@ -113,36 +112,48 @@ class NegativeBinomial(Likelihood):
 
     trainable: ClassVar[Mapping[str, Literal["positive", "real"]]] = {"dispersion": "positive"}
 
-    intercept: Float[AnyArray, "*batch"]
-    dispersion: Float[AnyArray, "*batch"]
+    intercept: Float[Values, "*batch"]
+    dispersion: Float[Values, "*batch"]
 
-    def log_shape(self, f: Float[AnyArray, "... 1"], y: Float[AnyArray, "..."]) -> Float[AnyArray, "..."]:
+    def log_shape(self, f: Float[Values, "... 1"], y: Float[Values, "..."]) -> Float[Values, "..."]:
         """Return y eta - (y + r) log(1 + exp(eta) / r), r the dispersion."""
         eta, r = f[..., 0] + self.intercept, self.dispersion
         return y * eta - (y + r) * _softplus(eta - np.log(r))
 
-    def log_constant(self, y: Float[AnyArray, "..."]) -> Float[AnyArray, "..."]:
+    def log_constant(self, y: Float[Values, "..."]) -> Float[Values, "..."]:
         """Return log p(y | f) - log_shape."""
         r = self.dispersion
         # log Gamma(y + r) - log Gamma(r) - y log r, without the difference of large numbers.
         ratio = (r + y - 0.5) * np.log1p(y / r) - y + stirling(r + y) - stirling(r)
         return ratio - gammaln(y + 1.0)
 
-    def log_prob(self, f: Float[AnyArray, "... 1"], y: Float[AnyArray, "..."]) -> Float[AnyArray, "..."]:
+    def log_prob(self, f: Float[Values, "... 1"], y: Float[Values, "..."]) -> Float[Values, "..."]:
         """Return log p(y | f): the shape and what depends on `y` alone."""
         return self.log_shape(f, y) + self.log_constant(y)
 
-    def expand(self, f: Float[AnyArray, "... 1"], y: Float[AnyArray, "..."]) -> Expansion:
+    def expand(self, f: Float[Values, "... 1"], y: Float[Values, "..."]) -> Expansion:
         """Return the shape of the log probability, its gradient and minus its second derivative."""
-        eta, r = f[..., 0] + self.intercept, self.dispersion
-        u, total = eta - np.log(r), y + r
-        share, curve = _share(u)
-        value = y * eta - total * _softplus(u)
-        return Expansion(value, (y - total * share)[..., None], (total * curve)[..., None, None])
+        return self.around(y)(f)
+
+    def around(self, y: Float[Values, "..."]) -> Callable[[Values], Expansion]:
+        """Return `expand` of these targets as a function of f alone."""
+        log_r, total = np.log(self.dispersion), y + self.dispersion
+        shift, constant = self.intercept - log_r, y * log_r
+
+        def at(f: Values) -> Expansion:
+            u = f[..., 0] + shift
+            small = np.exp(-np.abs(u))
+            share = 1.0 / (1.0 + small)
+            value = y * u + constant - total * (np.maximum(u, 0.0) + np.log1p(small))
+            rest = share * small
+            gradient = y - total * np.where(u > 0.0, share, rest)
+            return Expansion(value, gradient[..., None], (total * (rest * share))[..., None, None])
+
+        return at
 
     def bend(
-        self, f: Float[AnyArray, "... 1"], y: Float[AnyArray, "..."], along: Float[AnyArray, "... 1 1"]
-    ) -> Float[AnyArray, "... 1"]:
+        self, f: Float[Values, "... 1"], y: Float[Values, "..."], along: Float[Values, "... 1 1"]
+    ) -> Float[Values, "... 1"]:
         """Return the derivative of the precision."""
         u = f[..., 0] + self.intercept - np.log(self.dispersion)
         third = -(y + self.dispersion) * _share(u)[1] * np.tanh(0.5 * u)
@@ -150,11 +161,11 @@ class NegativeBinomial(Likelihood):
 
     def by_hyperparameters(
         self,
-        f: Float[AnyArray, "... 1"],
-        y: Float[AnyArray, "..."],
-        slope: Float[AnyArray, "... 1"],
-        along: Float[AnyArray, "... 1 1"],
-    ) -> dict[str, Float[AnyArray, "..."]]:
+        f: Float[Values, "... 1"],
+        y: Float[Values, "..."],
+        slope: Float[Values, "... 1"],
+        along: Float[Values, "... 1 1"],
+    ) -> dict[str, Float[Values, "..."]]:
         """Return the gradient by the dispersion."""
         r = self.dispersion
         u, each = f[..., 0] + self.intercept - np.log(r), (y + r) / r
@@ -166,30 +177,30 @@ class NegativeBinomial(Likelihood):
         of_precision = curve * (1.0 + each * np.tanh(0.5 * u))
         return {"dispersion": of_log_p + slope[..., 0] * of_gradient + along[..., 0, 0] * of_precision}
 
-    def start(self, y: Float[AnyArray, "..."]) -> Float[AnyArray, "..."]:
+    def start(self, y: Float[Values, "..."]) -> Float[Values, "..."]:
         """Return the latent value whose mean is about `y`."""
         return np.log(y + 0.5) - self.intercept
 
     def log_predictive(
-        self, y: Float[AnyArray, "..."], loc: Float[AnyArray, "... 1"], cov: Float[AnyArray, "... 1 1"]
-    ) -> Float[AnyArray, "..."]:
+        self, y: Float[Values, "..."], loc: Float[Values, "... 1"], cov: Float[Values, "... 1 1"]
+    ) -> Float[Values, "..."]:
         """Return the log probability of `y`, by quadrature around the mode."""
         return log_predictive(self, y, loc, cov) + self.log_constant(y)
 
     def cdf(
-        self, y: Float[AnyArray, "..."], loc: Float[AnyArray, "... 1"], cov: Float[AnyArray, "... 1 1"]
-    ) -> Float[AnyArray, "..."]:
+        self, y: Float[Values, "..."], loc: Float[Values, "... 1"], cov: Float[Values, "... 1 1"]
+    ) -> Float[Values, "..."]:
         """Return the probability of `y` or less, by quadrature over Beta variables."""
         return cdf(y, loc[..., 0] + self.intercept, cov[..., 0, 0], self.dispersion)
 
     def moments(
-        self, loc: Float[AnyArray, "... 1"], cov: Float[AnyArray, "... 1 1"]
-    ) -> tuple[Float[AnyArray, "..."], Float[AnyArray, "..."]]:
+        self, loc: Float[Values, "... 1"], cov: Float[Values, "... 1 1"]
+    ) -> tuple[Float[Values, "..."], Float[Values, "..."]]:
         """Return mean and variance with a log-normal mean, exactly."""
         mean, variance = _lognormal(loc[..., 0] + self.intercept, cov[..., 0, 0])
         return mean, mean + variance + (variance + mean * mean) / self.dispersion
 
-    def sample(self, draws: np.random.Generator, f: Float[AnyArray, "... 1"]) -> Float[AnyArray, "..."]:
+    def sample(self, draws: np.random.Generator, f: Float[Values, "... 1"]) -> Float[Values, "..."]:
         """Draw counts: Poisson ones whose mean is a Gamma variable."""
         mean = np.exp(np.minimum(f[..., 0] + self.intercept, _MAX_LOG_MEAN))
         shape = np.broadcast_to(self.dispersion, mean.shape)
@@ -213,7 +224,7 @@ def _poisson(draws: np.random.Generator, mean: Any) -> Any:
 
 
 def _softplus(u: Any) -> Any:
-    return np.logaddexp(u, 0.0)
+    return np.maximum(u, 0.0) + np.log1p(np.exp(-np.abs(u)))
 
 
 def _share(u: Any) -> tuple[Any, Any]:

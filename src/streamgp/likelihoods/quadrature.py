@@ -9,7 +9,8 @@ import scipy.special
 from jaxtyping import Float
 from scipy.special import log_ndtr
 
-from streamgp.numerics.arrays import AnyArray, logsumexp
+from streamgp.likelihoods.base import Values
+from streamgp.numerics.arrays import logsumexp
 
 # The number of points of an integral over several latent values.
 POINTS = 64
@@ -26,7 +27,7 @@ NODES, WEIGHTS = 0.5 * (1.0 + _NODES), 0.5 * _WEIGHTS
 _SAFE = 300.0
 
 
-def log_logistic_normal(mean: Float[AnyArray, "..."], var: Float[AnyArray, "..."]) -> Float[AnyArray, "... 2"]:
+def log_logistic_normal(mean: Float[Values, "..."], var: Float[Values, "..."]) -> Float[Values, "... 2"]:
     """Compute log E[1 / (1 + exp(f))] and log E[1 / (1 + exp(-f))], f ~ N(mean, var): of a zero and of a one.
 
     The logistic function is a step at zero, whose integral is a probit, and what it lacks of the step, which is
@@ -67,10 +68,10 @@ def log_logistic_normal(mean: Float[AnyArray, "..."], var: Float[AnyArray, "..."
 
 def log_integral(
     log_g: Callable[[Any], Any],
-    mode: Float[AnyArray, "..."],
-    mean: Float[AnyArray, "..."],
-    var: Float[AnyArray, "..."],
-) -> Float[AnyArray, "..."]:
+    mode: Float[Values, "..."],
+    mean: Float[Values, "..."],
+    var: Float[Values, "..."],
+) -> Float[Values, "..."]:
     """Compute the log of the integral of g(f) N(f; mean, var), g log-concave; `mode` is the product's mode.
 
     `log_g` takes the f of all integrals, with a last axis for several of each. On either side of the mode, from there
@@ -103,8 +104,8 @@ def log_integral(
 
 
 def log_softmax_normal(
-    mean: Float[AnyArray, "... k"], cov: Float[AnyArray, "... c c"], contrasts: Float[np.ndarray, "c k"]
-) -> Float[AnyArray, "... k"]:
+    mean: Float[Values, "... k"], cov: Float[Values, "... c c"], contrasts: Float[np.ndarray, "c k"]
+) -> Float[Values, "... k"]:
     """Compute log E softmax(f), f = mean + contrasts' g with g ~ N(0, cov); they sum to one.
 
     Each class has the 64 points of `normal_points` around the mode of its own integrand, where g = root z and z is
@@ -117,7 +118,7 @@ def log_softmax_normal(
     the log of a probability above 0.01 it was 2e-4, 0.03, 0.3 and 0.9. Points around the mean would do half as well
     in the first respect, and miss the log by up to ten from variances of 100 on.
     """
-    c, K = contrasts.shape
+    c = len(contrasts)
     eye = np.eye(c)
     # Latent values of no variance, or that are copies of each other, have a root as well.
     scale = 1e-12 * np.trace(cov, axis1=-2, axis2=-1) / c + MIN_VARIANCE
@@ -156,7 +157,7 @@ def _log_shares(centres: Any, moves: Any) -> Any:
     return found
 
 
-def _softmax_modes(mean: Float[AnyArray, "... k"], root: Float[AnyArray, "... k c"]) -> Any:
+def _softmax_modes(mean: Float[Values, "... k"], root: Float[Values, "... k c"]) -> Any:
     """Find, for each class k, about where softmax(mean + root z)_k N(z; 0, I) is largest, (..., k, c).
 
     Whatever it is, the integral around it is right; nearer the mode it has less error. To begin with, the nearest
@@ -170,7 +171,7 @@ def _softmax_modes(mean: Float[AnyArray, "... k"], root: Float[AnyArray, "... k 
     for _ in range(3):
         f = mean[..., None, :] + z @ turned
         rival = np.where(own > 0.0, -np.inf, f).argmax(-1)
-        along = root - np.take_along_axis(root, rival[..., None], axis=-2)
+        along: Any = root - np.take_along_axis(np.asarray(root), rival[..., None], axis=-2)
         behind = np.take_along_axis(f, rival[..., None], axis=-1)[..., 0] - np.diagonal(f, axis1=-2, axis2=-1)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             share = np.clip(behind / (along * along).sum(-1), 0.0, 1.0)

@@ -8,9 +8,9 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import gammaln
 
-from streamgp.likelihoods.base import Expansion, Likelihood
+from streamgp.likelihoods.base import Expansion, Likelihood, Values
 from streamgp.likelihoods.quadrature import FALL, NODES, WEIGHTS
-from streamgp.numerics.arrays import AnyArray, logsumexp
+from streamgp.numerics.arrays import logsumexp
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.student_t import ndtr
 
@@ -37,17 +37,17 @@ class StudentT(Likelihood):
     trainable: ClassVar[Mapping[str, Literal["positive", "real"]]] = {"scale": "positive"}
     whole: ClassVar[bool] = False
 
-    intercept: Float[AnyArray, "*batch"]
-    scale: Float[AnyArray, "*batch"]
-    dof: Float[AnyArray, "*batch"]
+    intercept: Float[Values, "*batch"]
+    scale: Float[Values, "*batch"]
+    dof: Float[Values, "*batch"]
 
-    def log_prob(self, f: Float[AnyArray, "... 1"], y: Float[AnyArray, "..."]) -> Float[AnyArray, "..."]:
+    def log_prob(self, f: Float[Values, "... 1"], y: Float[Values, "..."]) -> Float[Values, "..."]:
         """Return the log density of the residual over the scale."""
         half, z = 0.5 * self.dof, (y - f[..., 0] - self.intercept) / self.scale
         norm = gammaln(half + 0.5) - gammaln(half) - 0.5 * np.log(np.pi * self.dof) - np.log(self.scale)
         return norm - (half + 0.5) * np.log1p(z * z / self.dof)
 
-    def expand(self, f: Float[AnyArray, "... 1"], y: Float[AnyArray, "..."]) -> Expansion:
+    def expand(self, f: Float[Values, "... 1"], y: Float[Values, "..."]) -> Expansion:
         """Return the log density, its gradient and minus its second derivative, which is negative for outliers."""
         residual, spread, bottom, more = self._parts(f, y)
         gradient = more * residual / bottom
@@ -55,8 +55,8 @@ class StudentT(Likelihood):
         return Expansion(self.log_prob(f, y), gradient[..., None], precision[..., None, None])
 
     def bend(
-        self, f: Float[AnyArray, "... 1"], y: Float[AnyArray, "..."], along: Float[AnyArray, "... 1 1"]
-    ) -> Float[AnyArray, "... 1"]:
+        self, f: Float[Values, "... 1"], y: Float[Values, "..."], along: Float[Values, "... 1 1"]
+    ) -> Float[Values, "... 1"]:
         """Return the derivative of the precision."""
         residual, spread, bottom, more = self._parts(f, y)
         third = 2.0 * more * (residual / bottom) * ((3.0 * spread - residual * residual) / bottom) / bottom
@@ -64,11 +64,11 @@ class StudentT(Likelihood):
 
     def by_hyperparameters(
         self,
-        f: Float[AnyArray, "... 1"],
-        y: Float[AnyArray, "..."],
-        slope: Float[AnyArray, "... 1"],
-        along: Float[AnyArray, "... 1 1"],
-    ) -> dict[str, Float[AnyArray, "..."]]:
+        f: Float[Values, "... 1"],
+        y: Float[Values, "..."],
+        slope: Float[Values, "... 1"],
+        along: Float[Values, "... 1 1"],
+    ) -> dict[str, Float[Values, "..."]]:
         """Return the gradient by the scale."""
         residual, spread, bottom, more = self._parts(f, y)
         squares = residual * residual
@@ -79,16 +79,16 @@ class StudentT(Likelihood):
         return {"scale": total / self.scale}
 
     def log_predictive(
-        self, y: Float[AnyArray, "..."], loc: Float[AnyArray, "... 1"], cov: Float[AnyArray, "... 1 1"]
-    ) -> Float[AnyArray, "..."]:
+        self, y: Float[Values, "..."], loc: Float[Values, "... 1"], cov: Float[Values, "... 1 1"]
+    ) -> Float[Values, "..."]:
         """Return the log density of a Gaussian with t noise: a mixture over the precision of t."""
         residual = (y - loc[..., 0] - self.intercept)[..., None]
         log_weight, var = self._precisions(residual, cov[..., 0])
         return logsumexp(log_weight - 0.5 * (residual**2 / var + np.log(2.0 * np.pi * var)))
 
     def cdf(
-        self, y: Float[AnyArray, "..."], loc: Float[AnyArray, "... 1"], cov: Float[AnyArray, "... 1 1"]
-    ) -> Float[AnyArray, "..."]:
+        self, y: Float[Values, "..."], loc: Float[Values, "... 1"], cov: Float[Values, "... 1 1"]
+    ) -> Float[Values, "..."]:
         """Return the distribution function of the same mixture."""
         residual = (y - loc[..., 0] - self.intercept)[..., None]
         log_weight, var = self._precisions(residual, cov[..., 0])
@@ -96,14 +96,14 @@ class StudentT(Likelihood):
             return np.clip((np.exp(log_weight) * ndtr(residual / np.sqrt(var))).sum(-1), 0.0, 1.0)
 
     def moments(
-        self, loc: Float[AnyArray, "... 1"], cov: Float[AnyArray, "... 1 1"]
-    ) -> tuple[Float[AnyArray, "..."], Float[AnyArray, "..."]]:
+        self, loc: Float[Values, "... 1"], cov: Float[Values, "... 1 1"]
+    ) -> tuple[Float[Values, "..."], Float[Values, "..."]]:
         """Return mean and variance; the variance is infinite for two degrees of freedom or less."""
         heavy = self.dof <= 2.0
         noise_var = np.where(heavy, np.inf, self.scale**2 * self.dof / np.where(heavy, 1.0, self.dof - 2.0))
         return loc[..., 0] + self.intercept, cov[..., 0, 0] + noise_var
 
-    def sample(self, draws: np.random.Generator, f: Float[AnyArray, "... 1"]) -> Float[AnyArray, "..."]:
+    def sample(self, draws: np.random.Generator, f: Float[Values, "... 1"]) -> Float[Values, "..."]:
         """Draw targets."""
         return f[..., 0] + self.intercept + self.scale * draws.standard_t(np.broadcast_to(self.dof, f.shape[:-1]))
 

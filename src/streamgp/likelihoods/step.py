@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.likelihoods.base import Expansion, Likelihood
-from streamgp.numerics.arrays import AnyArray
+from streamgp.likelihoods.base import Expansion, Likelihood, Values
 
 # The most steps of Newton's method. From a prior mean, 5 to 8 are usual.
 MAX_STEPS = 50
@@ -28,15 +27,15 @@ class Step(NamedTuple):
     A Gaussian u with covariance V (p x C) with f becomes: mean + V shift, covariance - V shrink V'.
     """
 
-    shift: Float[AnyArray, "... c"]
-    shrink: Float[AnyArray, "... c c"]
+    shift: Float[Values, "... c"]
+    shrink: Float[Values, "... c c"]
 
 
 def laplace_step(
     likelihood: Likelihood,
-    y: Float[AnyArray, "..."],
-    loc: Float[AnyArray, "... c"],
-    cov: Float[AnyArray, "... c c"],
+    y: Float[Values, "..."],
+    loc: Float[Values, "... c"],
+    cov: Float[Values, "... c c"],
 ) -> Step:
     """Compute the Laplace approximation of N(f; loc, cov) p(y | f), as what it changes, of many targets at once.
 
@@ -129,37 +128,40 @@ class _Several:
 
 def _mode(likelihood: Likelihood, y: Any, loc: Any, products: "_One | _Several") -> tuple[Any, Expansion]:
     """Find a at the mode, and the likelihood's expansion there."""
+    expand = likelihood.around(y)
 
     def at(a: Any) -> tuple[Any, Any, Expansion]:
         moved = products.times(a)
-        expansion = likelihood.expand(loc + moved, y)
+        expansion = expand(loc + moved)
         return moved, expansion.value - 0.5 * products.dot(a, moved), expansion
 
     a = np.zeros(np.broadcast_shapes(loc.shape, (*np.shape(y), loc.shape[-1])))
-    moved, value, expansion = at(a)
     explains = likelihood.start(y)
-    if explains is not None:
-        other = products.explaining(np.asarray(explains)[..., None] - loc)
-        chosen = at(other)
-        better = chosen[1] > value  # not where it is no number
-        a = np.where(better[..., None], other, a)
-        moved, value, expansion = _where(better, chosen, (moved, value, expansion))
-    going = np.ones(value.shape)
+    if explains is None:
+        moved, value, expansion = at(a)
+    else:
+        starts = np.stack([a, products.explaining(np.asarray(explains)[..., None] - loc)])
+        both = at(starts)
+        better = both[1][1] > both[1][0]  # not where it is no number
+        (a, (moved, value, expansion)) = _where(better, *(_member((starts, both), i) for i in (1, 0)))
+    going: Any = None
     for _ in range(MAX_STEPS):
-        direction = (products.target(moved, expansion) - a) * going[..., None]
-        found = at(a + direction)
+        direction = products.target(moved, expansion) - a
+        if going is not None:
+            direction = direction * going[..., None]
+        ahead = a + direction
+        found = at(ahead)
         # Written so that NaN counts as worse.
         enough = value - _ROUNDING * np.abs(value)
         worse = ~(found[1] >= enough)
-        length = products.largest(products.times(direction)) / (1.0 + products.largest(moved))
-        going = going * (length > TOLERANCE)
+        is_long = products.largest(products.times(direction)) > TOLERANCE * (1.0 + products.largest(moved))
+        going = is_long if going is None else going & is_long
         if worse.any():
             scale, found = halved(at, a, (moved, value, expansion), direction, found, enough, worse)
             # No multiple of a direction that is no better than rounding: that is the end as well.
-            going = going * (scale > 0.0)
-            direction = np.where(scale[..., None] > 0.0, scale[..., None] * direction, 0.0)
-        a = a + direction
-        moved, value, expansion = found
+            going = going & (scale > 0.0)
+            ahead = np.where(scale[..., None] > 0.0, a + scale[..., None] * direction, a)
+        a, (moved, value, expansion) = ahead, found
         if not going.any():
             break
     return a, expansion
@@ -189,6 +191,14 @@ def halved(
         if not worse.any():
             return scale, found
     return np.where(worse, 0.0, scale), _where(worse, before, found)
+
+
+def _member(parts: Any, index: int) -> Any:
+    """Return one of the stacked arrays of a tree."""
+    if isinstance(parts, tuple):
+        found = [_member(part, index) for part in parts]
+        return type(parts)(*found) if hasattr(parts, "_fields") else tuple(found)
+    return parts[index]
 
 
 def _where(chosen: Any, one: Any, other: Any) -> Any:

@@ -55,7 +55,7 @@ def find_mode(likelihood: Likelihood, Phi: Any, y: Any, start: Any, shift: Any) 
 def _largest_gain(
     at: Callable[[Any], tuple[float, Mode]], weights: Any, value: float, direction: Any
 ) -> tuple[float, Mode] | None:
-    """Return what is at the end of the largest of 1, 1/2, 1/4, ... of a direction that loses nothing; None if none."""
+    """Return the value and mode at the end of the largest of 1, 1/2, 1/4, ... of a direction that loses nothing."""
     for k in range(MAX_HALVINGS):
         found = at(weights + 0.5**k * direction)
         # False for NaN, which counts as worse.
@@ -65,6 +65,7 @@ def _largest_gain(
 
 
 def clipped(precision: Float[np.ndarray, "n c c"]) -> Float[np.ndarray, "n c c"]:
+    """Return precisions of which those of one latent value that are below zero are zero."""
     return np.maximum(precision, 0.0) if precision.shape[-1] == 1 else precision
 
 
