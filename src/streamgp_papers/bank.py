@@ -19,6 +19,7 @@ from streamgp.models.gaussian.model import ensemble
 from streamgp.numerics import keys
 from streamgp.numerics.accelerator import eqx, jnp
 from streamgp.numerics.batching import split_batches
+from streamgp.numerics.keys import Key
 from streamgp.numerics.standardise import Standardiser
 from streamgp.numerics.threads import one_blas_thread
 from streamgp.weights import BMA

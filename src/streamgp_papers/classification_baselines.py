@@ -15,7 +15,6 @@ from sklearn.linear_model import SGDClassifier
 from streamgp.evaluation.classification import ClassCounts
 from streamgp.likelihoods import Categorical
 from streamgp.models.registry import make_spec
-from streamgp.numerics.accelerator import jnp
 from streamgp.numerics.precision import float64
 from streamgp.research.multikernel import LogisticLoss
 from streamgp.stream.learner import StreamLearner
@@ -121,7 +120,7 @@ def _forest(rows: ClassificationData) -> Forecasts:
 def _adaraker(rows: ClassificationData) -> Forecasts:
     began = time.process_time()
     with float64():
-        loss = LogisticLoss(Categorical(2, jnp.zeros(2)))
+        loss = LogisticLoss(Categorical(2, np.zeros(2)))
         predictive: Any = adaraker(rows.inputs, rows.y[:, None], rows.seed, rows.features[0].shape[1], loss)
         probability = np.asarray(predictive.probabilities())[:, 1]
     yield "AdaRaker", _forecast(probability, rows.y, time.process_time() - began)

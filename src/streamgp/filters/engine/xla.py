@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 from jaxtyping import Bool, Float
 
 from streamgp.core import AnyArray
@@ -19,7 +17,7 @@ from streamgp.filters.kalman import (
     update_blocks,
 )
 from streamgp.numerics import tree
-from streamgp.numerics.accelerator import Array
+from streamgp.numerics.accelerator import Array, jax, jnp
 
 
 def _each(platform: str) -> Callable[[Callable[[tuple], Any], tuple], Any]:
