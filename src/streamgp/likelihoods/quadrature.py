@@ -151,7 +151,7 @@ def _log_shares(centres: Any, moves: Any) -> Any:
     # One class after the other, so that memory holds no more than for one.
     centred, moves = centred[~ok], moves[~ok]
     found[~ok] = np.stack(
-        [moves[:, k] - logsumexp(centred[:, k, :, None] + moves, axis=-2) for k in range(found.shape[-2])],
+        [moves[:, k] - logsumexp(centred[:, k, :, None] + moves, axis=-2) for k in range(moves.shape[-2])],
         axis=-2,
     )
     return found
