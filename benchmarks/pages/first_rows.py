@@ -18,14 +18,13 @@ def pages() -> dict[Path, str]:
 
 def table(presets: dict[str, Any]) -> str:
     """Render medians as Markdown."""
-    lines = ["| model | process | import | first rows | by the clock |", "|---|---|---|---|---|"]
-    for preset, states in presets.items():
-        for state, found in states.items():
-            each, by_clock, own = (found[name] for name in ("import", "clock", "first rows"))
-            lines.append(
-                f"| `{preset}` | {state} | {each['median']:.1f} | "
-                f"{own['median']:.1f} ({own['min']:.1f} to {own['max']:.1f}) | {by_clock['median']:.1f} |"
-            )
+    lines = ["| model | import | first rows | by the clock |", "|---|---|---|---|"]
+    for preset, found in presets.items():
+        each, by_clock, own = (found[name] for name in ("import", "clock", "first rows"))
+        lines.append(
+            f"| `{preset}` | {each['median']:.1f} | "
+            f"{own['median']:.1f} ({own['min']:.1f} to {own['max']:.1f}) | {by_clock['median']:.1f} |"
+        )
     return "\n".join(lines)
 
 
