@@ -19,7 +19,6 @@ from streamgp.models.registry import make_spec
 from streamgp.models.spec import Spec
 from streamgp.numerics import checkpoint
 from streamgp.numerics.checkpoint.encoding import encode
-from streamgp.stream import batches, state
 from streamgp.stream.learner import StreamLearner
 
 pytestmark = pytest.mark.slow
@@ -296,15 +295,3 @@ def test_float64_inside_and_nothing_changed_outside(in_thread: bool):
         model = new()
         learn(model, X, y)
         np.testing.assert_allclose(found[0], model.predict(X[:3]).loc, rtol=1e-12)
-
-
-def test_parts_of_a_long_stream_are_filled_up_to_large_batches_with_the_same_numbers(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(state, "FEW_ROWS", 400)  # as if it were long by then
-    sizes = []
-    usual = batches._padded
-    monkeypatch.setattr(batches, "_padded", lambda *args: sizes.append(args[2]) or usual(*args))
-    X, y, _ = stream(1_500)
-    found, expected = run(new(SPEC), 250, X, y), run(new(SPEC), 50, X, y)
-    assert 1024 in sizes
-    for a, b in zip(found, expected, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-9)

@@ -36,7 +36,7 @@ monitoring.register_event_listener(count)
 X = np.random.default_rng(0).normal(size=(60, 2))
 if sys.argv[1]:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-model = StreamingGPRegressor(model="linear", warmup=50).partial_fit(X, X[:, 0])
+model = StreamingGPRegressor(model="raker", warmup=50).partial_fit(X, X[:, 0])
 print(json.dumps({
     "directory": jax.config.jax_compilation_cache_dir, "mean": float(model.predict(X[:1])[0]), **found
 }))
@@ -59,7 +59,7 @@ def learn(setting: object, own: object = "", ask: bool = True) -> dict[str, Any]
 def test_the_next_process_finds_what_this_one_has_compiled(tmp_path: Path):
     first, second = learn(tmp_path / "kept"), learn(tmp_path / "kept")
     assert first["directory"] == str(tmp_path / "kept")
-    assert first["cache_misses"] > 20
+    assert first["cache_misses"] > 2
     assert (second["cache_misses"], second["cache_hits"]) == (0, first["cache_misses"] + first["cache_hits"])
     assert second["mean"] == first["mean"]
 
