@@ -28,7 +28,7 @@ except BaseException:
 ENTRY = "import sys; sys.argv[1:] = ['run', '-', '--target', 'y']; from streamgp.app.main import main; main()"
 
 
-@pytest.mark.parametrize("package", ["typer", "jax", "polars"])
+@pytest.mark.parametrize("package", ["typer", "scipy", "polars"])
 def test_ctrl_c_during_an_import_ends_the_command_with_a_sentence(tmp_path: Path, package: str):
     (tmp_path / f"{package}.py").write_text(SLOW)
     paths = f"{tmp_path}{os.pathsep}{Path(streamgp.__file__).parents[1]}"

@@ -51,8 +51,12 @@ def cdf(y: Any, mean: Any, var: Any, dispersion: Any) -> Any:
         shape = np.asarray(a)[..., None]
         if dispersion is None:
             return shape * (u - np.expm1(u)) + const[..., None]
-        total = (a + dispersion)[..., None]
-        return shape * u - total * np.log1p((shape / total) * np.expm1(u)) + const[..., None]
+        rate = np.asarray(dispersion)[..., None]
+        total = shape + rate
+        # The same twice: the one loses its digits where the count is large, the other where the dispersion is.
+        of_small = shape * u - total * np.log1p((shape / total) * np.expm1(u))
+        of_large = -rate * u - total * np.log1p((rate / total) * np.expm1(-u))
+        return np.where(shape > rate, of_large, of_small) + const[..., None]
 
     def integrate_segment(low: Any, high: Any) -> Any:
         width = high - low

@@ -6,7 +6,7 @@ from scipy import stats
 from scipy.special import gammaln
 
 from oracles.latent import log_integral
-from streamgp.likelihoods import NegativeBinomial, Poisson
+from streamgp.likelihoods import NegativeBinomial, Poisson, count_integrals
 
 VARIANCES = [1e-12, 1e-3, 0.1, 1.0, 10.0, 100.0, 1e4]
 
@@ -145,3 +145,14 @@ def test_targets_of_the_model_are_as_probable_as_predicted(r):
     assert abs(pit.mean() - 0.5) < 4.0 / np.sqrt(12.0 * n)
     for level in (0.05, 0.25, 0.75, 0.95):
         assert abs((pit <= level).mean() - level) < 4.0 * np.sqrt(level * (1.0 - level) / n)
+
+
+@pytest.mark.parametrize("dispersion", [0.1, 1.5, 40.0])
+@pytest.mark.parametrize("further", [-2.0, 0.0, 1.0, 3.0])
+def test_huge_counts_keep_their_digits(dispersion: float, further: float) -> None:
+    """Far out only the ratio of a count and its mean matters."""
+    counts = np.array([1e10, 1e20, 1e33])
+    means, variance = np.log(counts) + further, np.full(3, 0.7)
+    found = count_integrals.cdf(counts, means, variance, np.full(3, dispersion))
+    assert np.isfinite(found).all()
+    np.testing.assert_allclose(found, found[0], rtol=1e-8)

@@ -201,7 +201,7 @@ class GeneralisedEnsemble(StreamModel):
         """Run all experts over the rows, block by block; those that are switched off keep their beliefs."""
         Phis, outside = zip(*(group.features(X) for group in self.groups), strict=True)
         likelihood = tree.map(
-            lambda *parts: np.concatenate([a.reshape(-1, *a.shape[2:]) for a in parts]),
+            lambda *parts: np.concatenate([a.reshape(a.shape[0] * a.shape[1], *a.shape[2:]) for a in parts]),
             *(group.likelihood for group in self.groups),
         )
         beliefs, parts = list(state.filters), []
@@ -260,7 +260,7 @@ class GeneralisedEnsemble(StreamModel):
         back = np.argsort(np.asarray(self.order))
 
         def in_order(*each: np.ndarray) -> np.ndarray:
-            return np.concatenate([a.reshape(-1, *a.shape[2:]) for a in each])[back]
+            return np.concatenate([a.reshape(a.shape[0] * a.shape[1], *a.shape[2:]) for a in each])[back]
 
         loc, cov = (np.moveaxis(in_order(*each), 0, 1) for each in zip(*parts, strict=True))
         likelihood = tree.map(in_order, *(group.likelihood for group in self.groups))

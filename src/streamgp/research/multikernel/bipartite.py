@@ -3,6 +3,7 @@
 from jaxtyping import Float, Int
 
 from streamgp.numerics.accelerator import Array, jax, jnp
+from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.keys import Key
 from streamgp.numerics.module import Module, static_field
@@ -18,7 +19,7 @@ class BipartiteState(Module):
     theta: Float[Array, "n f c"]
     log_w: Float[Array, " n"]
     t: Int[Array, ""]
-    key: Key
+    key: AnyArray
 
 
 @register

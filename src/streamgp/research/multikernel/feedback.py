@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from streamgp.numerics.accelerator import Array, jax, jnp
+from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.keys import Key
 from streamgp.numerics.module import Module, static_field
@@ -55,7 +56,7 @@ class FeedbackState(Module):
     log_w: Float[Array, " n"]
     log_u: Float[Array, " n"]
     t: Int[Array, ""]
-    key: Key
+    key: AnyArray
 
 
 @register

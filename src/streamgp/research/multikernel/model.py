@@ -36,7 +36,7 @@ class MultiKernelState(Module):
     learner: Any
     error: Float[Array, " e"]
     rows: Array
-    last_time: Float[Array, ""]
+    last_time: Float[AnyArray, ""]
     beyond: Int[Array, " e"]
 
 

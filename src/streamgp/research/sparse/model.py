@@ -52,7 +52,7 @@ class LocalState(Module):
     log_weights: Float[Array, " j"]
     rows: Int[Array, ""]
     last_time: Float[Array, ""]
-    key: Key
+    key: AnyArray
     pending_drawn: Float[Array, "b e"]
     guard: TargetGuard
 
