@@ -94,7 +94,7 @@ def test_a_column_with_another_level_is_learnt_from_its_fifth_row_on():
     learnt(Y[154:], learner=learner)
     plain = learnt(Y, learner=LatentLearner(LatentSpec(**vars(SMALL) | {"robust": False}), 5))
     robust, without = (np.abs(expected(model, later)[0][:, 3]).mean() for model in (learner, plain))
-    # Both lie between 0.02 and 0.25, whatever the level and the column: which is better is the chance of two searches.
+    # Both lie between 0.02 and 0.25 for any level and column: which is better is the chance of two searches.
     assert robust < without + 0.25 and robust < 0.5 * first
 
 
