@@ -106,7 +106,7 @@ def main(
                 commands: dict[str, tuple[list[str], Path]] = {}
                 for preset in PRESETS:
                     for version, source in versions.items():
-                        words = ["-m", "streamgp.app.main", "run", str(path), "--target", "y", "--model", preset]
+                        words = ["-m", "streamgp.app.cli", "run", str(path), "--target", "y", "--model", preset]
                         out = ["--out", f"{folder}/out-{run}-{preset}{version}"]
                         commands[preset + version] = ([sys.executable, "-W", "ignore", *words, *out], source)
                 for other in RIVALS if rivals and name != "100,000 x 20" else ():
@@ -116,6 +116,8 @@ def main(
                     environment = os.environ | {"PYTHONPATH": f"{source}:{ROOT}", "STREAMGP_CACHE": "off"}
                     for measure, value in measured(command, environment).items():
                         found.setdefault(name, {}).setdefault(kind, {}).setdefault(measure, []).append(value)
+                    if kind not in RIVALS:
+                        assert (Path(folder) / f"out-{run}-{kind}" / "predictions.parquet").exists(), kind
     spreads = {
         name: {
             kind: {measure: spread(each) for measure, each in measures.items()} for kind, measures in kinds.items()
