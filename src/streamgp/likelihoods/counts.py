@@ -210,7 +210,7 @@ class NegativeBinomial(Likelihood):
     def from_targets(cls, y: Float[np.ndarray, " n"]) -> Self:
         """Start from the mean and, by its excess variance, the dispersion of the targets, from 0.1 to 1,000."""
         mean = np.exp(_smoothed_log_mean(y))
-        excess = max(float(np.var(y)) - mean, 1e-300) if len(y) else mean
+        excess = max(float(np.var(y)) - mean, mean * mean * 1e-3) if len(y) else mean
         return cls(np.asarray(np.log(mean)), np.asarray(np.clip(mean * mean / excess, 0.1, 1e3)))
 
 

@@ -156,3 +156,9 @@ def test_huge_counts_keep_their_digits(dispersion: float, further: float) -> Non
     found = count_integrals.cdf(counts, means, variance, np.full(3, dispersion))
     assert np.isfinite(found).all()
     np.testing.assert_allclose(found, found[0], rtol=1e-8)
+
+
+@pytest.mark.parametrize("scale", [1e6, 1e9])
+def test_huge_counts_of_one_size_begin_without_a_warning(scale: float) -> None:
+    begun = NegativeBinomial.from_targets(np.full(20, scale) + np.arange(20))
+    assert float(begun.dispersion) == pytest.approx(1e3)

@@ -49,7 +49,7 @@ def update_groups(
     later_tau = None if blocks.later is None else np.asarray(blocks.later.tau)
     with one_blas_thread():
         for group, belief, alive in zip(groups, beliefs, live, strict=True):
-            belief = tree.map(np.array, belief)
+            belief = tree.map(lambda a: np.array(a, order="C"), belief)
             loc, var = (np.full((*alive.shape, m, *a.shape[1:]), value) for a, value in ((y, 0.0), (tau, 1.0)))
             part = Predicted(loc, var, None if belief.guard is None else np.zeros(var.shape, bool))
             basis, noise, dynamics = as_numpy((group.basis, group.noise, group.dynamics))
