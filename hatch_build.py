@@ -96,7 +96,7 @@ _SUFFIXES = {"win": ".dll", "macosx": ".dylib"}
 
 
 def _compiler() -> list[str] | None:
-    """Return the command of the C compiler at hand."""
+    """Return the command of the C compiler that is available."""
     if named := os.environ.get("CC"):
         return shlex.split(named)
     return next(([name] for name in ("cc", "gcc", "clang") if shutil.which(name)), None)

@@ -2,8 +2,9 @@
 
 ``python -m benchmarks.speed.whole_run`` writes ``results/whole_run.json``: seconds of the processor over all threads,
 seconds by the clock, and the largest memory, imports included; medians over the runs. ``--before FOLDER`` runs the
-version whose source is in there by turns with this one. Rivals predict and learn the same rows: LightGBM, refitted to
-all rows every 500, with conformal bands, and river's adaptive forest and linear model.
+version whose source is in there by turns with this one. Baselines predict and learn the same rows: LightGBM, refitted
+to all rows every 500, and river's adaptive forest and linear model. They are written out here, since
+`benchmarks.common.baselines` imports more than a process whose imports are timed needs.
 """
 
 import json
@@ -24,7 +25,7 @@ from benchmarks.common.paths import RESULTS_DIR, ROOT
 # Rows and inputs: as the demo's file, a long one, and a short one with many inputs.
 FILES = {"8,028 x 9": (8_028, 9), "100,000 x 20": (100_000, 20), "2,000 x 60": (2_000, 60)}
 PRESETS = ("linear", "fast", "default")
-RIVALS = ("lightgbm", "river forest", "river linear")
+BASELINES = ("lightgbm", "river forest", "river linear")
 WARMUP, REFIT = 1_000, 500
 
 
@@ -52,7 +53,7 @@ def measured(command: list[str], environment: dict[str, str]) -> dict[str, float
     return {"processor": used.ru_utime + used.ru_stime, "clock": clock, "MB": used.ru_maxrss / 1024.0}
 
 
-def rival(name: str, path: Path) -> None:
+def baseline(name: str, path: Path) -> None:
     """Predict and learn the rows of a file by another library's model, here."""
     table = np.loadtxt(path, delimiter=",", skiprows=1)
     X, y = table[:, :-1], table[:, -1]
@@ -70,29 +71,24 @@ def rival(name: str, path: Path) -> None:
 
 
 def _refitted(X: np.ndarray, y: np.ndarray) -> None:
-    """Refit boosted trees to all rows every `REFIT`, with bands of the errors so far."""
+    """Refit boosted trees to all rows every `REFIT`."""
     from lightgbm import LGBMRegressor
 
-    errors: list[np.ndarray] = []
     for at in range(WARMUP, len(y), REFIT):
         model = LGBMRegressor(n_jobs=1, verbose=-1, random_state=0).fit(X[:at], y[:at])
-        mean = np.asarray(model.predict(X[at : at + REFIT]))
-        if errors:
-            width = np.quantile(np.concatenate(errors), 0.9)
-            _ = mean - width, mean + width
-        errors.append(np.abs(y[at : at + REFIT] - mean))
+        model.predict(X[at : at + REFIT])
 
 
 def main(
     runs: Annotated[int, typer.Option(min=1, help="Processes of each kind.")] = 5,
     before: Annotated[Path | None, typer.Option(help="The folder src of an earlier version, run by turns.")] = None,
     file: Annotated[list[str] | None, typer.Option(help="Some of the files, by name; all by default.")] = None,
-    rivals: Annotated[bool, typer.Option(help="Run other libraries, too.")] = True,
-    only: Annotated[tuple[str, Path] | None, typer.Option(help="Run this rival on a file here.")] = None,
+    baselines: Annotated[bool, typer.Option(help="Run other libraries, too.")] = True,
+    only: Annotated[tuple[str, Path] | None, typer.Option(help="Run this baseline on a file here.")] = None,
 ) -> None:
     """Measure, keep and print."""
     if only is not None:
-        rival(*only)
+        baseline(*only)
         return
     found: dict[str, dict[str, dict[str, list[float]]]] = {}
     versions = {"": ROOT / "src"} | ({} if before is None else {", before": before})
@@ -109,14 +105,14 @@ def main(
                         words = ["-m", "streamgp.app.cli", "run", str(path), "--target", "y", "--model", preset]
                         out = ["--out", f"{folder}/out-{run}-{preset}{version}"]
                         commands[preset + version] = ([sys.executable, "-W", "ignore", *words, *out], source)
-                for other in RIVALS if rivals and name != "100,000 x 20" else ():
+                for other in BASELINES if baselines and name != "100,000 x 20" else ():
                     words = ["-m", "benchmarks.speed.whole_run", "--only", other, str(path)]
                     commands[other] = ([sys.executable, "-W", "ignore", *words], ROOT / "src")
                 for kind, (command, source) in commands.items():
                     environment = os.environ | {"PYTHONPATH": f"{source}:{ROOT}", "STREAMGP_CACHE": "off"}
                     for measure, value in measured(command, environment).items():
                         found.setdefault(name, {}).setdefault(kind, {}).setdefault(measure, []).append(value)
-                    if kind not in RIVALS:
+                    if kind not in BASELINES:
                         assert (Path(folder) / f"out-{run}-{kind}" / "predictions.parquet").exists(), kind
     spreads = {
         name: {

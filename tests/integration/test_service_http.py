@@ -363,8 +363,8 @@ def test_every_route_is_described(unchanging: TestClient):
 
 def test_every_field_of_a_stream_can_be_given(service: TestClient):
     assert set(schemas.CREATE["properties"]) == {field.name for field in fields(StreamConfig)}
-    told = service.post("/v1/streams", json=POWER | {"name": "coded", "missing_values": [-9999, "n/a"]})
-    assert told.status_code == 201, told.text
+    created = service.post("/v1/streams", json=POWER | {"name": "coded", "missing_values": [-9999, "n/a"]})
+    assert created.status_code == 201, created.text
     rows = [{"x": {"a": -9999.0, "b": 1.0}, "y": 1.0}, {"x": {"a": 1.0, "b": None}, "y": -9999.0}]
     assert service.post("/v1/streams/coded/step", json={"rows": rows}).status_code == 200
 

@@ -18,7 +18,7 @@ from streamgp.app.cli import app
 from streamgp.app.outputs import RunError
 from streamgp.bases import BASES
 from streamgp.likelihoods import Logistic
-from streamgp.models.fitting.laplace_evidence import LaplaceFit, laplace_log_evidence
+from streamgp.models.fitting.laplace_evidence import LaplaceFit, evidence_and_gradient
 from streamgp.numerics import keys
 from streamgp_papers import catalogue, classification, classification_baselines
 from streamgp_papers.bank import Family, fit_experts, fit_family
@@ -103,7 +103,7 @@ def test_draws_surround_the_optimum_as_wide_as_the_evidence_says():
 
     def evidence(log_v: float) -> float:
         start = np.zeros((1, fit.basis.num_features))
-        return laplace_log_evidence(fit.likelihood, fit.basis(X), Y, np.exp(log_v), start)[0]
+        return evidence_and_gradient(fit.likelihood, fit.basis(X), Y, np.exp(log_v), start)[0]
 
     at = np.log(fit.prior_var)
     low, middle, high = (evidence(at + step) for step in (-0.1, 0.0, 0.1))

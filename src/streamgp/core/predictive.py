@@ -233,7 +233,7 @@ class Predictive(Module):
 def _in_one_library(p: Predictive, given: Any) -> tuple[Any, Any]:
     """Return a prediction and numbers in NumPy, or in JAX where it is tracing one of the two."""
     dtype = p.loc.dtype
-    if is_traced(given, *tree.leaves(p)):
+    if is_traced(given, p):
         jnp = sys.modules["jax"].numpy
         return tree.map(jnp.asarray, p), jnp.asarray(given, dtype)
     return tree.map(np.asarray, p), np.asarray(given, dtype)

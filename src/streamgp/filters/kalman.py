@@ -5,9 +5,8 @@ block's targets and its Cholesky factor hold every one-step-ahead prediction of 
 so a block costs matrix products instead of row-by-row passes over the covariance, and gives the same numbers.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
 from jaxtyping import Bool, Float
 
 from streamgp.core import AnyArray, namespace
@@ -16,7 +15,7 @@ from streamgp.filters.guard import Guard, bounded, learn
 from streamgp.numerics import tree
 from streamgp.numerics.arrays import scan
 from streamgp.numerics.checkpoint.encoding import register
-from streamgp.numerics.linalg import add_diagonal, cholesky, jittered, solve_lower, symmetrise
+from streamgp.numerics.linalg import add_diagonal, factor, jittered, solve_lower, symmetrise
 from streamgp.numerics.module import Module
 
 
@@ -133,7 +132,7 @@ def update_block(
     residual = y - prior
     guard, variance, is_outlier = state.guard, None, None
     if guard is None:
-        L = _factor(K)
+        L = factor(K)
     else:
         L, residual, variance, is_outlier, guard = _guarded(guard, K, residual, mask)
     C = (a[-1] * a)[:, None] * cross + b[-1][:, None] * Phi
@@ -148,14 +147,6 @@ def update_block(
     # Equal to y - scale z, but row i of it takes no part of y_i, not even in its rounding.
     predicted = prior + (L - xp.diag(scale)) @ z
     return new, Predicted(predicted, scale * scale if variance is None else variance, is_outlier)
-
-
-def _factor(K: Float[AnyArray, "n n"]) -> Any:
-    """Return the Cholesky factor; NaN for a matrix that has none, as in JAX."""
-    try:
-        return cholesky(K)
-    except np.linalg.LinAlgError:
-        return np.full_like(K, np.nan)
 
 
 def _guarded(
@@ -179,8 +170,8 @@ def _guarded(
         column = xp.where(rows > i, left[:, i], 0.0) / pivot
         step = innovation * shortened / pivot
         left, residual = left - column[:, None] * column[None], residual - column[:, None] * step[None]
-        told = xp.where(rows == i, pivot, column), variance, found, (1.0 - shortened) * innovation
-        return (guard, left, residual), told
+        outputs = xp.where(rows == i, pivot, column), variance, found, (1.0 - shortened) * innovation
+        return (guard, left, residual), outputs
 
     rows = xp.arange(len(mask))
     start = tree.map(xp.asarray, guard), jittered(K), residual

@@ -107,7 +107,7 @@ class NoiseKinds(Module):
         """
         xp = namespace(states.shape, states.rate, var)
         constant = np.asarray([d is None for d in self.discounts])
-        left_over = NoiseKinds._left_over(self, gap)[:, None, :, None] * states.error[:, :, None]
+        left_over = self._left_over(gap)[:, None, :, None] * states.error[:, :, None]
         factor = xp.where(constant[None, None, :, None], 1.0, states.rate / (states.shape[:, None, :, None] - 1.0))
         dof = xp.where(constant[None], xp.inf, 2.0 * states.shape)
         n, k, e = var.shape
@@ -135,7 +135,7 @@ class NoiseKinds(Module):
         the error before it stays the last one. An error that is not finite teaches nothing.
         """
         discount, half = self._memory
-        fresh = error[:, None] - NoiseKinds._left_over(self, gap)[None, :, None] * state.error[:, None]
+        fresh = error[:, None] - self._left_over(gap)[None, :, None] * state.error[:, None]
         xp = namespace(state.rate, error)
         square, level = fresh * fresh / var[:, None], state.rate / state.shape[None, :, None]
         if is_outlier is not None:
@@ -200,11 +200,11 @@ class NoiseKinds(Module):
             last = left if outlying is None else np.where(outlying[:, :, None], 0.0, left)
             errors, before = np.concatenate([np.asarray(state.error)[None], last]), known[mask]
         with np.errstate(over="ignore", invalid="ignore"):
-            fresh = error[:, :, None] - NoiseKinds._left_over(self, gap)[:, None, :, None] * before[:, :, None]
+            fresh = error[:, :, None] - self._left_over(gap)[:, None, :, None] * before[:, :, None]
             squares = fresh * fresh / var[:, :, None]
         shapes, rates = self._levels(state, squares, outlying)
-        told = NoiseState(shapes, rates, errors)
-        return NoiseState(*(a[-1] for a in told)), NoiseState(*(a[at] for a in told))
+        states = NoiseState(shapes, rates, errors)
+        return NoiseState(*(a[-1] for a in states)), NoiseState(*(a[at] for a in states))
 
     def _levels(
         self, state: NoiseState, squares: Float[np.ndarray, "m k j e"], is_outlier: Bool[np.ndarray, "m k"] | None

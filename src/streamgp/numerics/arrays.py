@@ -26,9 +26,10 @@ def is_jax(*arrays: Any) -> bool:
     return kind is not None and any(isinstance(a, kind) for a in arrays)
 
 
-def is_traced(*arrays: Any) -> bool:
-    """Return whether JAX is tracing one of these, so that it has no numbers."""
-    return is_jax(*arrays) and any(isinstance(a, sys.modules["jax"].core.Tracer) for a in arrays)
+def is_traced(*trees: Any) -> bool:
+    """Return whether JAX is tracing an array of these, so that it has no numbers."""
+    jax: Any = sys.modules.get("jax")
+    return hasattr(jax, "Array") and any(isinstance(a, jax.core.Tracer) for a in tree.leaves(trees))
 
 
 def special(*arrays: Any) -> ModuleType:
@@ -57,6 +58,6 @@ def scan(step: Callable[[Any, Any], tuple[Any, Any]], state: Any, rows: Any) -> 
         return sys.modules["jax"].lax.scan(step, state, rows)
     given = []
     for i in range(len(each[0])):
-        state, told = step(state, tree.map(lambda a, i=i: a[i], rows))
-        given.append(told)
+        state, outputs = step(state, tree.map(lambda a, i=i: a[i], rows))
+        given.append(outputs)
     return state, tree.map(lambda *parts: np.stack(parts), *given)

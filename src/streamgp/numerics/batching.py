@@ -19,11 +19,13 @@ def split_batches(n: int, sizes: Sequence[int] = ()) -> Iterator[tuple[slice, in
     n
         How many rows there are.
     sizes
-        The sizes that there may be, the largest first; without any, batches are of `LARGEST` rows, and not padded.
+        The sizes that there may be: the rows that are left go into the smallest that holds them all. Without any,
+        batches are of `LARGEST` rows, and not padded.
     """
     at = 0
     while at < n:
-        size = next((size for size in sizes if size <= n - at), min(sizes, default=min(LARGEST, n - at)))
+        left = n - at
+        size = min((size for size in sizes if size >= left), default=max(sizes, default=min(LARGEST, left)))
         yield slice(at, min(n, at + size)), size
         at += size
 

@@ -36,6 +36,14 @@ def cholesky(A: Float[AnyArray, "n n"]) -> Any:
     return namespace(A).linalg.cholesky(jittered(A), symmetrize_input=False)
 
 
+def factor(A: Float[AnyArray, "n n"]) -> Any:
+    """Return the factor that `cholesky` has; in NumPy not a number, as in JAX, where there is none."""
+    try:
+        return cholesky(A)
+    except np.linalg.LinAlgError:
+        return np.full_like(A, np.nan)
+
+
 def solve_lower(L: Float[AnyArray, "n n"], B: Float[AnyArray, "n m"]) -> Any:
     """Compute ``L^-1 B`` for lower triangular `L`."""
     return _solve_triangular(L, B)

@@ -36,7 +36,7 @@ class Module(ABC):  # noqa: B024 (what a subclass must have is its own to say)
         cls.array_fields = tuple(each.name for each in fields(made) if _STATIC not in each.metadata)
         cls.static_fields = tuple(each.name for each in fields(made) if _STATIC in each.metadata)
         _defined.append(cls)
-        if _Jax.is_told:
+        if _Jax.is_loaded:
             _tell_jax(cls)
 
     def __eq__(self, other: object) -> bool:
@@ -60,11 +60,11 @@ _defined: list[type[Module]] = []
 class _Jax:
     """Whether JAX is loaded, and takes modules as trees."""
 
-    is_told = False
+    is_loaded = False
 
 
 def _tell_of_all() -> None:
-    _Jax.is_told = True
+    _Jax.is_loaded = True
     for cls in _defined:
         _tell_jax(cls)
 

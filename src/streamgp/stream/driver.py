@@ -161,7 +161,7 @@ class Driver:
         """Learn rows whose targets are there; return what was predicted of them.
 
         As lags of the rows after them `past` stands for the targets, where it is known which are outliers: see
-        `LaggedTargets.standing_in`. Of a single row only as much is told as is needed here.
+        `LaggedTargets.standing_in`. Of a single row only as much is reported as is needed here.
         """
         h, n = self._settings.horizon, len(rows.X)
         seen = self._see(rows.X, rows.y if past is None else past)
@@ -196,13 +196,13 @@ class Driver:
 
     def _updated(self, seen: Seen, rows: RawRows) -> Info:
         """Let the engine learn rows, and keep what it tells of them."""
-        state, h, told = self._state, self._settings.horizon, None
+        state, h, predicted = self._state, self._settings.horizon, None
         y = rows.y.copy()  # the caller may write to its own
         if self._row is not None:
             if self._range is not None or self._correlation is not None:
-                told = self._predicted(seen, rows.times)
+                predicted = self._predicted(seen, rows.times)
             elif state.reservoir is not None or self._inputs.lags.lags:
-                told = self._row.moments(seen.taken, rows.times)
+                predicted = self._row.moments(seen.taken, rows.times)
         info = self._engine.update(
             seen.taken,
             y,
@@ -211,7 +211,7 @@ class Driver:
             extra=None if h else seen.read.extra,
             moved=seen.moved,
         )
-        info = info if told is None else info._replace(predictive=told)
+        info = info if predicted is None else info._replace(predictive=predicted)
         if state.warmup_rows is None:
             self._outside += int(np.count_nonzero(info.outside | seen.beyond))
             self._flagged += 0 if info.flagged is None else int(np.count_nonzero(info.flagged))
@@ -219,7 +219,7 @@ class Driver:
             self._scores.append(np.asarray(info.scores))
         if self._range is not None:
             self._range, ends = self._range.learn(y, info.flagged)
-            if told is None:
+            if predicted is None:
                 known = ends[1:] if h else ends[:-1]
                 limits = limited(info.predictive, known, self._settings.rows_ahead)
                 info = info._replace(predictive=limits)

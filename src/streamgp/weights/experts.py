@@ -29,7 +29,7 @@ def prior_weights(
     rule: WeightRule, log_prior: Float[AnyArray, " k"], more: Float[AnyArray, " k"] | None = None
 ) -> Any:
     """Return the state of the rule at the prior, to whose logarithm `more` is added."""
-    if not is_traced(log_prior, more, *tree.leaves(rule)):
+    if not is_traced(log_prior, more, rule):
         rule, log_prior, more = tree.map(np.asarray, (rule, log_prior, more))
     return rule.init(log_prior if more is None else normalised(log_prior + more))
 

@@ -125,10 +125,10 @@ def _scan_stacked(
     if is_outlier is not None:
         is_outlier = is_outlier[:, rules.here]
         outlying = np.any(is_outlier, axis=1).tolist()
-    told = log_density - log_density.max(1, keepdims=True)
-    weights, of_rules = np.empty((len(told) + 1, *rules.weights.shape)), [rules.of_rules]
+    densities = log_density - log_density.max(1, keepdims=True)
+    weights, of_rules = np.empty((len(densities) + 1, *rules.weights.shape)), [rules.of_rules]
     weights[0] = rules.weights
-    for i, density in enumerate(told):
+    for i, density in enumerate(densities):
         if is_outlier is not None and outlying[i]:
             density = rules.bounded(log_density[i], is_outlier[i], least)
             density = density - density.max()

@@ -17,3 +17,4 @@ def test_batches_hold_every_row_once(sizes: tuple[int, ...], n: int) -> None:
         assert held <= size if sizes else held == size <= LARGEST
         assert not sizes or size in sizes
     assert all(rows.stop - rows.start == size for rows, size in cut[:-1])
+    assert len(cut) == -(-n // max(sizes, default=LARGEST))  # as few as can be

@@ -1,4 +1,4 @@
-"""Tests of trees and modules: as JAX sees them, where it is told of them."""
+"""Tests of trees and modules: as JAX sees them, once they are registered."""
 
 from dataclasses import FrozenInstanceError, replace
 from typing import Any, NamedTuple

@@ -122,9 +122,9 @@ def split_by_group(per_expert: Any, order: Sequence[int], shapes: Sequence[tuple
     return parts
 
 
-def num_features(group: Group) -> int:
-    """Return F, of every basis of a group."""
-    return group.basis.num_features
+def join_groups(parts: Sequence[Any]) -> Any:
+    """Join arrays [G, R, ...] of all groups into one over the experts, as they are batched: see `split_by_group`."""
+    return namespace(*parts).concatenate([a.reshape(a.shape[0] * a.shape[1], *a.shape[2:]) for a in parts])
 
 
 def _split(a: AnyArray, size: int, padding: int) -> AnyArray:

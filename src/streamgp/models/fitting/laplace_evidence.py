@@ -31,13 +31,12 @@ from streamgp.models.fitting.hyperparameters import (
 from streamgp.models.fitting.laplace_mode import (
     by_log_det,
     clipped,
-    factor,
     find_mode,
     newton_factor,
     posterior_precision,
 )
 from streamgp.numerics import tree
-from streamgp.numerics.linalg import cholesky_solve, log_det
+from streamgp.numerics.linalg import cholesky_solve, factor, log_det
 
 # The most steps of L-BFGS-B.
 MAX_STEPS = 80
@@ -56,18 +55,6 @@ class LaplaceSlopes(NamedTuple):
     likelihood: dict[str, Float[np.ndarray, "..."]]
     Phi: Float[np.ndarray, "n f"]
     log_prior_var: float
-
-
-def laplace_log_evidence(
-    likelihood: Likelihood,
-    Phi: Float[np.ndarray, "n f"],
-    y: Float[np.ndarray, " n"],
-    prior_var: Any,
-    start: Float[np.ndarray, "c f"],
-    offset: Float[np.ndarray, " n"] | None = None,
-) -> tuple[float, Float[np.ndarray, "c f"]]:
-    """Compute Laplace's approximation of log p(y), and the mode of theta: see `evidence_and_gradient`."""
-    return evidence_and_gradient(likelihood, Phi, y, prior_var, start, offset)[:2]
 
 
 def evidence_and_gradient(

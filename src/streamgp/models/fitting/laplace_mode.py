@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from streamgp.likelihoods import Expansion, Likelihood
 from streamgp.likelihoods.step import MAX_HALVINGS
-from streamgp.numerics.linalg import cholesky, cholesky_solve
+from streamgp.numerics.linalg import cholesky_solve, factor
 
 MAX_NEWTON = 50
 # Newton's method stops after a step as small as this. The remaining error is of the order of its square.
@@ -75,14 +75,6 @@ def newton_factor(Phi: Any, precision: Any) -> Any:
     if precision.shape[-1] > 1 or np.isfinite(np.diagonal(L)).all():
         return L
     return factor(posterior_precision(Phi, clipped(precision)))
-
-
-def factor(A: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
-    """Return the lower Cholesky factor of a symmetric matrix; not a number where it has none."""
-    try:
-        return cholesky(A)
-    except np.linalg.LinAlgError:
-        return np.full_like(A, np.nan)
 
 
 def _pairs(C: int) -> tuple[np.ndarray, np.ndarray]:

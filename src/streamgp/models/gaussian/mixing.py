@@ -4,6 +4,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from streamgp.core import AnyArray, Info, Predictive, recalibration
+from streamgp.filters.engine.blocks import join_groups
 from streamgp.filters.kalman import Predicted
 from streamgp.filters.noise import NoiseKinds
 from streamgp.models.gaussian.delayed_feedback import ScoringState, add_noise, drop_non_finite, learn_from_targets
@@ -70,8 +71,7 @@ def collect(
     back = np.argsort(np.asarray(order))
 
     def in_order(*each: AnyArray) -> AnyArray:
-        xp = namespace(*each)
-        return xp.moveaxis(xp.concatenate([a.reshape(-1, *a.shape[2:]) for a in each])[back], 0, 1)
+        return namespace(*each).moveaxis(join_groups(each)[back], 0, 1)
 
     loc, var, is_outlier = tree.map(in_order, *parts)
     return loc, namespace(loc).broadcast_to(var[:, :, None], loc.shape), is_outlier

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 
 from streamgp.core import AnyArray, Info, Predictive, RowEngine, StreamModel, namespace, recalibration
 from streamgp.filters.engine import cpu
-from streamgp.filters.engine.blocks import Group, group_by_shape, in_blocks, num_features, split_by_group, stack
+from streamgp.filters.engine.blocks import Group, group_by_shape, in_blocks, split_by_group, stack
 from streamgp.filters.engine.clock import advance, elapsed
 from streamgp.filters.kalman import ExpertVariances, prior_state
 from streamgp.filters.noise import CONSTANT_NOISE, NoiseKinds
@@ -24,7 +24,6 @@ from streamgp.models.gaussian.delayed_feedback import PendingForecasts
 from streamgp.models.gaussian.mixing import learn_weights, mix
 from streamgp.models.gaussian.resting import Resting
 from streamgp.models.gaussian.state import EnsembleState
-from streamgp.numerics import tree
 from streamgp.numerics.arrays import is_traced
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.keys import Key
@@ -79,7 +78,7 @@ class Ensemble(StreamModel):
         given = [group.noise.prior_var for group in self.groups]
         prior_vars = cpu.as_numpy(given) if cpu.supports(self.log_prior, *given) else given
         filters = [
-            prior_state(num_features(group), self.num_outputs, prior_var, self.guarded)
+            prior_state(group.basis.num_features, self.num_outputs, prior_var, self.guarded)
             for group, prior_var in zip(self.groups, prior_vars, strict=True)
         ]
         noise = self.noise.init(len(self.order), self.num_outputs) if self.noise.adapt else None
@@ -126,7 +125,7 @@ class Ensemble(StreamModel):
 
     def _runs_on_cpu(self, state: EnsembleState, *rows: Any) -> bool:
         """Return whether the CPU's engine runs the filters, and all else is NumPy's; if not, XLA does all."""
-        return cpu.supports(self.log_prior, *state.arrays, *rows) and not is_traced(*tree.leaves((self, state)))
+        return cpu.supports(self.log_prior, *state.arrays, *rows) and not is_traced(self, state)
 
     def predict(
         self,

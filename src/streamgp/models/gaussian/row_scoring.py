@@ -72,8 +72,7 @@ class RowScoring:
         if self.noise is None:
             return Experts(loc, spread, None)
         for_one = NoiseState(*(a[None] for a in self.noise))
-        # By the class: to bind a method to a module makes another module, which takes tens of microseconds.
-        found = NoiseKinds.predict(self._kinds, for_one, loc[None], spread[None], np.full(1, gap))
+        found = self._kinds.predict(for_one, loc[None], spread[None], np.full(1, gap))
         return Experts(*(np.asarray(a[0]) for a in found))
 
     def learn(
@@ -84,7 +83,7 @@ class RowScoring:
         gap: float,
         is_outlier: Bool[np.ndarray, " f"] | None,
     ) -> tuple[bool | None, float | None]:
-        """Learn a row, of which `experts` and `filters` have told mean and variance, after a time `gap`.
+        """Learn a row, of which `experts` and `filters` have predicted mean and variance, after a time `gap`.
 
         Returns
         -------
@@ -109,7 +108,7 @@ class RowScoring:
         if self.noise is not None:
             mean, spread = filters
             error, spread = y - mean, np.broadcast_to(spread[:, None], mean.shape)
-            self.noise = NoiseKinds.update(self._kinds, self.noise, error, spread, np.asarray(gap), is_outlier)
+            self.noise = self._kinds.update(self.noise, error, spread, np.asarray(gap), is_outlier)
         self._weigh(density, outlying, OUTLIER_LOG_DENSITY * len(y))
         return flagged, score
 

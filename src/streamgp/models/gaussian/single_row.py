@@ -7,7 +7,6 @@ from jaxtyping import Bool, Float
 
 from streamgp.bases.base import Basis
 from streamgp.core import Info, Moments, Predictive, recalibration, trimmed
-from streamgp.filters.engine.blocks import num_features
 from streamgp.filters.engine.cpu import as_numpy
 from streamgp.filters.engine.rowfilter import RowPrediction
 from streamgp.filters.guard import RowGuard
@@ -50,7 +49,7 @@ class SingleRow:
         # Groups of equal shape are one stack here, whatever their bases, since every call into NumPy takes time.
         stacks: dict[tuple[int, int], list[int]] = {}
         for number, group in enumerate(model.groups):
-            stacks.setdefault((num_features(group), group.noise.prior_var.shape[1]), []).append(number)
+            stacks.setdefault((group.basis.num_features, group.noise.prior_var.shape[1]), []).append(number)
         self._members = list(stacks.values())
         ends = np.cumsum([group.noise.prior_var.size for group in model.groups])[:-1]
         order = np.split(np.asarray(model.order), ends)
@@ -147,7 +146,7 @@ class SingleRow:
         extra: np.ndarray | None = None,
         moved: np.ndarray | None = None,
     ) -> Info:
-        """Learn a row; its prediction is not told, and nothing is forecast."""
+        """Learn a row; its prediction is not reported, and nothing is forecast."""
         predicted = self._predict_filters(X, times, extra)
         center, scale = self._targets
         target = (y[0] - center) / scale
@@ -252,8 +251,7 @@ class SingleRow:
         row = standardise(X, *self._inputs)
         with float64(), np.errstate(all="ignore"):  # the setting is for a user's own basis
             phis = {i: np.asarray(basis(row))[..., 0, :] for i, basis in self._used.items()}
-            # By the class: to bind a method to a module makes another module, which takes tens of microseconds.
-            self._is_outside = any(type(basis).outside(basis, row).any() for basis in self._regions)
+            self._is_outside = any(basis.outside(row).any() for basis in self._regions)
         parts = [stack.predict(phis, elapsed, noise) for stack in self._working]
         loc = np.concatenate([part.loc.reshape(-1, self._model.num_outputs) for part in parts])
         found = Filters(parts, loc, np.concatenate([part.var.ravel() for part in parts]), elapsed)

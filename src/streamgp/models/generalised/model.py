@@ -14,8 +14,9 @@ from jaxtyping import Bool, Float
 from streamgp.bases.base import Basis
 from streamgp.core import AnyArray, Info, StreamModel
 from streamgp.filters.dynamics import Dynamics
-from streamgp.filters.engine.blocks import group_by_shape, member, split_by_group, stack
+from streamgp.filters.engine.blocks import group_by_shape, join_groups, member, split_by_group, stack
 from streamgp.filters.engine.clock import advance, elapsed
+from streamgp.filters.engine.cpu import as_numpy
 from streamgp.filters.kalman import FilterState
 from streamgp.filters.laplace import Block, Experts, Latent, predict_rows, prior_state, update_block
 from streamgp.likelihoods import Categorical, LatentPredictive, Likelihood, ceiling
@@ -135,7 +136,7 @@ class GeneralisedEnsemble(StreamModel):
     ) -> LatentPredictive:
         """Predict each row as if it were the next one."""
         X, offset = self._split(np.asarray(X))
-        tau = elapsed(self.time_unit, state.last_time, X, _as_numpy(times))
+        tau = elapsed(self.time_unit, state.last_time, X, as_numpy(times))
         parts = []
         for group, belief in zip(self.groups, state.filters, strict=True):
             experts = Experts(belief, group.dynamics, group.prior_var, group.features(X)[0])
@@ -159,7 +160,7 @@ class GeneralisedEnsemble(StreamModel):
         Rows with a false `mask` change nothing; their entry in the returned prediction has no meaning. Rows whose
         target is NaN are predicted, and time passes, but nothing is learnt.
         """
-        X, y, times = np.asarray(X), np.asarray(y), _as_numpy(times)
+        X, y, times = np.asarray(X), np.asarray(y), as_numpy(times)
         n = len(X)
         mask = np.ones(n, bool) if mask is None else np.asarray(mask)
         if not mask.any():
@@ -200,10 +201,7 @@ class GeneralisedEnsemble(StreamModel):
     ) -> tuple[tuple[FilterState, ...], list[Latent], Bool[np.ndarray, " n"]]:
         """Run all experts over the rows, block by block; those that are switched off keep their beliefs."""
         Phis, outside = zip(*(group.features(X) for group in self.groups), strict=True)
-        likelihood = tree.map(
-            lambda *parts: np.concatenate([a.reshape(a.shape[0] * a.shape[1], *a.shape[2:]) for a in parts]),
-            *(group.likelihood for group in self.groups),
-        )
+        likelihood = tree.map(lambda *parts: join_groups(parts), *(group.likelihood for group in self.groups))
         beliefs, parts = list(state.filters), []
         for at in range(0, len(X), LENGTH):
             part = slice(at, at + LENGTH)
@@ -260,16 +258,12 @@ class GeneralisedEnsemble(StreamModel):
         back = np.argsort(np.asarray(self.order))
 
         def in_order(*each: np.ndarray) -> np.ndarray:
-            return np.concatenate([a.reshape(a.shape[0] * a.shape[1], *a.shape[2:]) for a in each])[back]
+            return join_groups(each)[back]
 
         loc, cov = (np.moveaxis(in_order(*each), 0, 1) for each in zip(*parts, strict=True))
         likelihood = tree.map(in_order, *(group.likelihood for group in self.groups))
         rows = tree.map(lambda a: np.broadcast_to(a, (len(loc), *a.shape)), likelihood)
         return LatentPredictive(np.broadcast_to(log_weights, loc.shape[:2]), loc, cov, rows)
-
-
-def _as_numpy(times: Any) -> Any:
-    return None if times is None else np.asarray(times)
 
 
 def generalised_ensemble(
