@@ -48,11 +48,11 @@ beside_types = $(BIN)/pyright --pythonpath $(BIN)/python & types=$$!; $(1); test
 clean:
 	rm -rf $(VENV)
 
-# Installed in place, so that an edit under src/ needs no new installation; a change of pyproject.toml does.
-$(VENV)/.installed-demo: EXTRAS := demo,plots
+# Installed in place, so that an edit of Python under src/ needs no new installation; one of the kernel in C does.
+$(VENV)/.installed-demo: EXTRAS := demo
 $(VENV)/.installed-docs: EXTRAS := docs
 $(VENV)/.installed-test: EXTRAS := dev,demo
-$(VENV)/.installed-%: $(VENV)/.created pyproject.toml
+$(VENV)/.installed-%: $(VENV)/.created pyproject.toml hatch_build.py $(wildcard src/streamgp/numerics/kernel/*.[ch])
 	@echo 'Installing streamgp[$(EXTRAS)] into $(VENV): a minute or two, the first time'
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
 	@touch $@

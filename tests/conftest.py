@@ -28,6 +28,7 @@ hypothesis.settings.load_profile("tests")
 FLAGS = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {FLAGS}"
 jax.config.update("jax_disable_most_optimizations", True)
+jax.config.update("jax_cpu_enable_async_dispatch", False)  # else callbacks may wait for ever (jax-ml/jax 25861)
 os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # for the processes that tests start
 # What one process has compiled, the others read, those that tests start among them: JAX's cache, in a directory of
 # this session's own, or the one that STREAMGP_TEST_CACHE names, which several may share.

@@ -89,3 +89,56 @@ def learn(stream: LiveStream, rows: list[dict[str, Any]]) -> dict[str, Any]:
 def step(stream: LiveStream, rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Predict each row, then learn it."""
     return stream.step(rows_with_inputs(stream.config, rows, with_target=True)).result(PATIENCE)
+
+
+# Kinds of streams whose rows `rows` returns.
+KINDS: dict[str, dict[str, Any]] = {
+    "single": {"options": {"lags": [1]}},
+    "timed": {"timed": True},
+    "keys": {"key": "k", "model": "fleet"},
+}
+X, Y = data(90)
+
+
+def rows(of: range, options: dict[str, Any], targets: bool = True, wrong: bool = False) -> list[dict[str, Any]]:
+    """Return rows of `data`, of a stream with these options, as a client sends them; or with wrong targets."""
+    found = []
+    for i in of:
+        row: dict[str, Any] = {"id": f"r{i}", "x": inputs(X[i])}
+        row |= {"key": f"k{i % 3}"} if "key" in options else {}
+        row |= {"time": float(i + (1_000 if wrong else 0))} if options.get("timed") else {}
+        found.append(row | ({"y": -50.0 if wrong else float(Y[i])} if targets else {}))
+    return found
+
+
+def known(stream: LiveStream, options: dict[str, Any]) -> dict[str, Any]:
+    """Return all that can be seen of a stream but for positions of its log and moments."""
+    names = ("rows", "learned", "scored_rows", "pending", "warmed_up", "open_alarms", "keys")
+    what = stream.settled()
+    found = what.recent(2_000, -1, None)
+    scores = {name: value for name, value in what.scores().items() if name != "position"}
+    gone = ("at",)
+    seen = [{k: v for k, v in row.items() if k not in gone} for row in found["rows"] + found["waiting"]]
+    status = stream.status()
+    return {
+        "status": {name: status[name] for name in names},
+        "scores": scores,
+        "rows": seen,
+        "ahead": predict(stream, rows(range(80, 84), options, targets=False), keep=False),
+    }
+
+
+def same(found: Any, expected: Any) -> None:
+    """Check that two answers are equal, numbers within rounding."""
+    if isinstance(expected, dict):
+        assert found.keys() == expected.keys()
+        for name in expected:
+            same(found[name], expected[name])
+    elif isinstance(expected, list):
+        assert len(found) == len(expected)
+        for a, b in zip(found, expected, strict=True):
+            same(a, b)
+    elif isinstance(expected, float):
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+    else:
+        assert found == expected

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from streamgp.numerics.checkpoint.encoding import decode, encode
+from streamgp.stream.apart import learner_from_tree
 from streamgp.stream.learner import StreamLearner
 
 ROWS, WARMUP, INPUTS = 150, 40, 2
@@ -67,7 +68,7 @@ def same(one: StreamLearner, other: StreamLearner) -> bool:
 
 def restored(model: StreamLearner) -> StreamLearner:
     """Return the learner that a checkpoint of this one gives."""
-    return StreamLearner.from_tree(decode(*encode(model.to_tree()), {}))
+    return learner_from_tree(decode(*encode(model.to_tree()), {}))
 
 
 def close(found: list[np.ndarray], expected: list[np.ndarray], rtol: float = 1e-9) -> None:
@@ -111,13 +112,13 @@ def check_stream(
     whole = make_learner()
     expected = learn(whole, *data)
     assert whole.is_warmed_up
-    assert whole.flagged_rows > 0 or not whole.spec.robust, "the stream's glitches were not noticed"
+    assert whole.state.flagged_rows > 0 or not whole.spec.robust, "the stream's glitches were not noticed"
     passed = [row for row, numbers in enumerate(found) if numbers is not None]
     close([found[row] for row in passed], [expected[row] for row in passed])
     np.testing.assert_allclose(model.weights, whole.weights, rtol=1e-7, atol=1e-12)
     close(mixture(model.predict(*following)), mixture(whole.predict(*following)))
     for name in ("rows", "outside_rows", "flagged_rows", "num_classes"):
-        assert getattr(model, name) == getattr(whole, name)
+        assert getattr(model.state, name) == getattr(whole.state, name)
 
     horizon = max(make_learner().spec.horizon, 1)
     for start, row in zip(STOPS, (WARMUP, 104), strict=True):

@@ -50,7 +50,7 @@ def run(X: np.ndarray, y: np.ndarray, seed: int) -> dict:
         "coverage_warmup": _held(pit[FIRST:WARMUP]),
         "error_over_std": float(z2.mean()),
         "error_over_std_without_0.5%": float(np.sort(z2)[: int(0.995 * len(z2))].mean()),
-        "flagged": learner.flagged_rows,
+        "flagged": learner.state.flagged_rows,
         "seconds": {"warmup": seconds[0], "stream": seconds[1]},
     }
 

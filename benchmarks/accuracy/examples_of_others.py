@@ -42,7 +42,9 @@ def regressions(name: str, warmup: int = 200) -> Found:
         f"streamgp {preset}": StreamingGPRegressor(preset, warmup=warmup) for preset in ("default", "fast", "linear")
     } | {
         "river LinearRegression": scaler() | linear_model.LinearRegression(intercept_lr=0.1),
-        "river BayesianLinearRegression": scaler() | linear_model.BayesianLinearRegression(),
+        # Its prior is of targets around zero, so that it needs theirs scaled.
+        "river BayesianLinearRegression": scaler()
+        | preprocessing.TargetStandardScaler(linear_model.BayesianLinearRegression()),
         "river ARFRegressor": scaler() | forest.ARFRegressor(seed=42),
         "river HoeffdingTreeRegressor": scaler() | tree.HoeffdingTreeRegressor(),
     }

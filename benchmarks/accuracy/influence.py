@@ -121,11 +121,12 @@ def told(model: str, make: Callable[[np.random.Generator], Stream], seed: int) -
 
 def main(
     seeds: Annotated[int, typer.Option(help="Seeds of the model `linear`, from 0.")] = 20,
-    curved_seeds: Annotated[int, typer.Option(help="Seeds of the model `fast`.")] = 3,
+    curved_seeds: Annotated[int, typer.Option(help="Seeds of the models `fast` and `default`.")] = 3,
 ) -> None:
     """Run, store and print the table."""
     warnings.simplefilter("ignore")
-    runs = [("linear", PLANES, seeds), ("fast", PLANES | CURVED, curved_seeds)]
+    curved = [(model, PLANES | CURVED, curved_seeds) for model in ("fast", "default")]
+    runs = [("linear", PLANES, seeds), *curved]
     found: dict[str, dict[str, dict[str, Any]]] = {}
     print("| model | stream | truth | told, first seed | largest error of all seeds |\n" + "|---" * 5 + "|")
     for model, streams, count in runs:

@@ -29,7 +29,7 @@ from streamgp.core.conditional import Conditional
 from streamgp.evaluation.regression import apply_in_batches
 from streamgp.models.registry import make_spec
 from streamgp.numerics.precision import float64
-from streamgp.stream.learner import StreamLearner
+from streamgp.stream.apart import new_learner
 
 RESULTS = RESULTS_DIR / "several_targets.json"
 CORRELATIONS = (0.0, 0.5, 0.8)
@@ -60,7 +60,7 @@ def real(name: str, rows: int, data: Path) -> tuple[np.ndarray, np.ndarray]:
 def densities(model: str, X: np.ndarray, y: np.ndarray, truth: np.ndarray, seed: int) -> dict[str, np.ndarray]:
     """Learn a stream with the targets `y`; return log densities of the true ones, row by row."""
     spec = make_spec(model, lags="none") if model != "linear" else make_spec(model)
-    learner = StreamLearner(spec, num_inputs=X.shape[1], num_outputs=y.shape[1], warmup=WARMUP, seed=seed)
+    learner = new_learner(spec, num_inputs=X.shape[1], num_outputs=y.shape[1], warmup=WARMUP, seed=seed)
     several, at = y.shape[1] > 1, 0
     parts: list[list[np.ndarray]] = []
     for info in learner.learn(X, y):
@@ -78,7 +78,7 @@ def densities(model: str, X: np.ndarray, y: np.ndarray, truth: np.ndarray, seed:
             parts.append(apply_in_batches(scores, info.predictive, rows, known))
     names = ("each", "joint", "last_given_others", "by_expert")
     found = {name: np.concatenate(part) for name, part in zip(names, zip(*parts, strict=True), strict=True)}
-    return found | {"correlation": learner.error_correlation}
+    return found | {"correlation": learner.state.error_correlation}
 
 
 def one_run(name: str, model: str, seed: int, rows: int, data: Path | None) -> dict[str, Any]:

@@ -118,12 +118,13 @@ def serve(words: list[str], cache: str, log: str, changes: Changes) -> None:
     os.environ["STREAMGP_CACHE"] = cache
     sys.stdout = sys.stderr = open(log, "a")  # noqa: SIM115
 
-    import jax
-
     from streamgp.app import cli
-    from streamgp.numerics.compiled_programs import keep_compiled_programs
 
     if changes.quick:
+        import jax
+
+        from streamgp.numerics.compiled_programs import keep_compiled_programs
+
         keep_compiled_programs()
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)

@@ -12,6 +12,7 @@ from streamgp.models.option_type import Option
 from streamgp.models.options import (
     CALENDAR,
     FAMILIES,
+    HOLIDAYS,
     MISSING_CODES,
     MISSING_VALUES,
     MODEL,
@@ -22,7 +23,7 @@ from streamgp.models.options import (
 )
 
 PAGE = DOCS / "reference" / "options.md"
-ALL = (MODEL, WARMUP, *OPTIONS.values(), MISSING_VALUES, MISSING_CODES, CALENDAR, SEED)
+ALL = (MODEL, WARMUP, *OPTIONS.values(), MISSING_VALUES, MISSING_CODES, CALENDAR, HOLIDAYS, SEED)
 
 
 def pages() -> dict[Path, str]:

@@ -176,7 +176,7 @@ def scores(learner: StreamLearner, spoilt: Spoilt) -> dict:
         "nmse": float(np.mean(error**2) / truth.var()),
         "error_over_std": float(np.mean(error**2) / np.mean(std**2)),
         "coverage": {str(level): float(np.mean(np.abs(pit - 0.5) < level / 200)) for level in (50, 90, 95)},
-        "flagged": learner.flagged_rows,
+        "flagged": learner.state.flagged_rows,
         "spoilt": int((~clean).sum()),
     }
 

@@ -96,12 +96,15 @@ def change(rng: random.Random, tree: Any, arrays: dict[str, np.ndarray]) -> str:
         node[key] = json.loads(json.dumps(other[its]))
     elif kind in ("shape", "dtype"):
         found = [each for each, its in holders if its == kind and "$array" in each]
-        rng.choice(found)[kind] = rng.choice(SHAPES if kind == "shape" else DTYPES)
+        if found:  # an earlier change may have left none
+            rng.choice(found)[kind] = rng.choice(SHAPES if kind == "shape" else DTYPES)
     elif kind == "class":
         found = [each for each, its in holders if its == "$module"]
         if found:
             rng.choice(found)["$module"] = rng.choice(found)["$module"]
     elif kind == "array":
+        if not arrays:
+            return kind
         name = rng.choice(list(arrays))
         what, array = rng.choice(("cut", "nan", "zero", "gone", "exchanged")), arrays[name]
         if what == "cut":

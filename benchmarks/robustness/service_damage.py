@@ -4,10 +4,10 @@
 
 A stream learns rows that came singly, some with labels that come late, and writes checkpoints, files of scored rows
 and a new file of its log. Of its directory, as a kill leaves it and as an orderly end does, one file is damaged at a
-time: a bit is flipped at its beginning, its end or anywhere, it is cut, or deleted. Then the stream is opened. Either
-it knows all that was acknowledged, by its predictions, its counts and the ids that it takes for repeated; or it is
-not opened, and says what is missing. With the loss accepted, it must stand where one stands that was given the rows
-up to there, and come to the same end with the others.
+time: a bit is flipped at its beginning, its end or anywhere, pages are lost or exchanged, it is cut, or deleted. Then
+the stream is opened. Either it knows all that was acknowledged, by its predictions, its counts and the ids that it
+takes for repeated; or it is not opened, and says what is missing. With the loss accepted, it must stand where one
+stands that was given the rows up to there, and come to the same end with the others.
 """
 
 import json
@@ -43,6 +43,9 @@ NEW_FILE = 90  # the row after which the log begins a new file
 PART = 40  # scored rows of a file
 PATIENCE = 60.0
 WAYS = ("flip", "flip", "flip", "flip at the start", "flip at the end", "cut", "cut in half", "emptied", "deleted")
+UNKNOWN = "which is not known"  # is said of a log whose end is lost, too
+PAGE = 1024  # bytes; of the files of SQLite as well
+PAGES = ("page of zeros", "page of noise", "page left out", "pages exchanged", "end of zeros", "noise at the end")
 Rows = list[dict[str, Any]]
 
 
@@ -148,9 +151,31 @@ def damaged(path: Path, way: str, random_: random.Random) -> str:
         data[at] ^= 1 << random_.randrange(8)
         path.write_bytes(data)
         return f"bit flipped at {at:,} of {len(data):,}"
+    if way in PAGES and data:
+        path.write_bytes(_other_pages(data, way, random_))
+        return way
     size = {"emptied": 0, "cut in half": len(data) // 2}.get(way, random_.randrange(len(data)) if data else 0)
     path.write_bytes(data[:size])
     return f"cut to {size:,} of {len(data):,}"
+
+
+def _other_pages(data: bytearray, way: str, random_: random.Random) -> bytes:
+    """Return the bytes of a file of which pages were lost, as by a disk that fails."""
+    pages = [bytes(data[i : i + PAGE]) for i in range(0, len(data), PAGE)]
+    at, other = random_.randrange(len(pages)), random_.randrange(len(pages))
+    if way == "page of zeros":
+        pages[at] = bytes(len(pages[at]))
+    elif way == "page of noise":
+        pages[at] = random_.randbytes(len(pages[at]))
+    elif way == "page left out":
+        del pages[at]
+    elif way == "pages exchanged":
+        pages[at], pages[other] = pages[other], pages[at]
+    elif way == "end of zeros":
+        pages[at:] = [bytes(len(page)) for page in pages[at:]]
+    else:
+        pages.append(random_.randbytes(PAGE))
+    return b"".join(pages)
 
 
 def judged(directory: Path, whole: Whole, file: str) -> tuple[str, str]:
@@ -180,7 +205,7 @@ def judged(directory: Path, whole: Whole, file: str) -> tuple[str, str]:
     with opened(directory) as stream:
         at = max(position for position in whole.known if position <= until)
         wrong = "" if at < until else _compared(stream, whole, until)
-        if until < whole.last and f"{until + 1:,} to {whole.last:,}" not in found[2]:
+        if until < whole.last and not any(each in found[2] for each in (f"{until + 1:,} to {whole.last:,}", UNKNOWN)):
             wrong = wrong or f"it goes on at {until:,}, and says that lost is {found[2]}"
         begin = whole.done[at]
         if at < until:  # a row was predicted, and its label is lost
@@ -239,7 +264,7 @@ def campaign(cases: int, minutes: float, seed: int = 0) -> dict[str, Any]:
                 break
             how, file = every[i % len(every)] if i < len(every) else random_.choice(every)
             directory = Path(shutil.copytree(whole.directories[how], Path(folder) / f"case {i}"))
-            what = damaged(directory / file, random_.choice(WAYS), random_)
+            what = damaged(directory / file, random_.choice(WAYS + PAGES), random_)
             found, said = judged(directory, whole, file)
             shutil.rmtree(directory)
             kind = re.sub(r"\d{5,}|(?<=arrays-)[0-9a-f]+", "N", file)

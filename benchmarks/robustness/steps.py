@@ -36,8 +36,8 @@ KINDS = {"level": {"level"}, "scale": {"scale"}, "slope": {"slope", "scale", "le
 class Stream:
     """A stream up to its change, and how it goes on."""
 
-    def __init__(self, data: str, seed: int) -> None:
-        rng, n = np.random.default_rng([seed, DATA.index(data)]), AT + AFTER
+    def __init__(self, data: str, seed: int, n: int = AT + AFTER) -> None:
+        rng = np.random.default_rng([seed, DATA.index(data)])
         self.times = None
         if data == "features":
             self.X = rng.normal(size=(n, 3))

@@ -1,10 +1,11 @@
 """What a whole run costs: the command on three files, in processes of their own, with nothing compiled beforehand.
 
 ``python -m benchmarks.speed.whole_run`` writes ``results/whole_run.json``: seconds of the processor over all threads,
-seconds by the clock, and the largest memory, imports included; medians over the runs. ``--before FOLDER`` runs the
-version whose source is in there by turns with this one. Baselines predict and learn the same rows: LightGBM, refitted
-to all rows every 500, and river's adaptive forest and linear model. They are written out here, since
-`benchmarks.common.baselines` imports more than a process whose imports are timed needs.
+seconds by the clock, and the largest memory, imports included; medians over the runs. Modules are there as bytecode,
+as in an installation. ``--before FOLDER`` runs the version whose source is in there by turns with this one. Baselines
+predict and learn the same rows: LightGBM, refitted to all rows every 500, and river's adaptive forest and linear
+model. They are written out here, since `benchmarks.common.baselines` imports more than a process whose imports are
+timed needs.
 """
 
 import json
@@ -103,17 +104,18 @@ def main(
                 for preset in PRESETS:
                     for version, source in versions.items():
                         words = ["-m", "streamgp.app.cli", "run", str(path), "--target", "y", "--model", preset]
-                        out = ["--out", f"{folder}/out-{run}-{preset}{version}"]
+                        out = ["--out", f"{folder}/{name}-{run}-{preset}{version}"]
                         commands[preset + version] = ([sys.executable, "-W", "ignore", *words, *out], source)
                 for other in BASELINES if baselines and name != "100,000 x 20" else ():
                     words = ["-m", "benchmarks.speed.whole_run", "--only", other, str(path)]
                     commands[other] = ([sys.executable, "-W", "ignore", *words], ROOT / "src")
                 for kind, (command, source) in commands.items():
                     environment = os.environ | {"PYTHONPATH": f"{source}:{ROOT}", "STREAMGP_CACHE": "off"}
+                    environment.pop("PYTHONDONTWRITEBYTECODE", None)
                     for measure, value in measured(command, environment).items():
                         found.setdefault(name, {}).setdefault(kind, {}).setdefault(measure, []).append(value)
                     if kind not in BASELINES:
-                        assert (Path(folder) / f"out-{run}-{kind}" / "predictions.parquet").exists(), kind
+                        assert (Path(folder) / f"{name}-{run}-{kind}" / "predictions.parquet").exists(), kind
     spreads = {
         name: {
             kind: {measure: spread(each) for measure, each in measures.items()} for kind, measures in kinds.items()

@@ -1,7 +1,8 @@
 """streamgp: learn from data streams with honest error bars."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from streamgp.on_demand import imported
 
 if TYPE_CHECKING:
     from streamgp.bandits import TimeVaryingOptimizer
@@ -72,5 +73,5 @@ def __getattr__(name: str) -> Any:
 
         home = _HOMES.get(name) or home_of(name)
         if home is not None:
-            return getattr(import_module(home), name)
+            return getattr(imported(home), name)
     raise AttributeError(f"module 'streamgp' has no attribute {name!r}")

@@ -75,7 +75,7 @@ class Client:
         name, target, features
             Of the stream, what it predicts, and from what.
         options
-            `key`, `model`, `task`, `classes`, `timed`, `warmup`, `lags`, `seed` and others; see the service's page.
+            `key`, `model`, `warmup` and others, and the options of the models; see the service's page.
         """
         self.request("POST", "/v1/streams", {"name": name, "target": target, "features": list(features)} | options)
         return self.stream(name)
@@ -177,9 +177,10 @@ class Stream:
         """Return the checkpoints that the stream may be restored to, the latest first: position, time, rows."""
         return self._client.request("GET", f"{self._path}/checkpoints")["checkpoints"]
 
-    def restore(self, position: int) -> dict[str, Any]:
-        """Set the stream back to what it knew at a checkpoint; what it has learnt since counts no longer."""
-        return self._client.request("POST", f"{self._path}/restore", {"position": _plain(position)})
+    def restore(self, to: int | str) -> dict[str, Any]:
+        """Set the stream back to what it knew at a position, or at a time, an ISO date; what came since goes."""
+        name = "time" if isinstance(to, str) else "position"
+        return self._client.request("POST", f"{self._path}/restore", {name: _plain(to)})
 
     def delete(self) -> None:
         """Delete the stream and all that is known of it."""

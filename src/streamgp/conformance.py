@@ -277,12 +277,12 @@ def weights_and_times_are_reported(s: Subject) -> None:
     assert np.array_equal(last, want, equal_nan=True), (
         f"state.last_time: expected {want} after the rows learnt (NaN where rows have no times), got {last}"
     )
-    weights = np.asarray(s.model.expert_weights(state))
-    assert weights.ndim == 1 and (weights >= 0.0).all(), f"expert_weights: expected (K,) weights, got {weights}"
+    weights = np.asarray(s.model.describe(state).weights)
+    assert weights.ndim == 1 and (weights >= 0.0).all(), f"describe: expected (K,) weights, got {weights}"
     if s.model.mixes_experts:
         mixed = np.asarray(s.predict(state, rest).weights)[0]
         assert weights.shape == mixed.shape and np.allclose(weights, mixed, rtol=0.0, atol=s.rtol), (
-            f"expert_weights: expected those of the next row's prediction, {mixed}, got {weights}"
+            f"describe: expected the weights of the next row's prediction, {mixed}, got {weights}"
         )
 
 

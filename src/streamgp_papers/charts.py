@@ -1,4 +1,4 @@
-"""Charts of a reproduction as PNG files beside its JSON (needs matplotlib, from the extra ``plots``)."""
+"""Charts of a reproduction as PNG files beside its JSON."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -77,7 +77,7 @@ def _draw(result: "ReproductionResult", path: Path) -> None:
     try:
         from streamgp_papers.charts import draw
     except ImportError:
-        typer.echo("no charts: they need matplotlib, which `pip install 'streamgp[plots]'` brings", err=True)
+        typer.echo("no charts: they need matplotlib, which `pip install matplotlib` brings", err=True)
         return
     for file in draw(result, path.with_suffix("")):
         typer.echo(f"chart: {file}")

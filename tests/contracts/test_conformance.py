@@ -12,7 +12,7 @@ import pytest
 from streamgp import conformance
 from streamgp.bases import Fourier
 from streamgp.conformance import CHECKS, check_online_model
-from streamgp.core import Info, Predictive
+from streamgp.core import Described, Info, Predictive
 from streamgp.filters.dynamics import parse
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import Ensemble, ensemble
@@ -52,8 +52,8 @@ def test_ensembles_conform(name):
 
 
 class ReportsOtherWeights(Ensemble):
-    def expert_weights(self, state):
-        return np.full(4, 0.25)
+    def describe(self, state):
+        return Described(np.full(4, 0.25))
 
 
 class ForgetsTheTime(Ensemble):
@@ -63,7 +63,7 @@ class ForgetsTheTime(Ensemble):
 
 
 @pytest.mark.parametrize(
-    ("broken", "message"), [(ReportsOtherWeights, "expert_weights: expected those"), (ForgetsTheTime, "last_time")]
+    ("broken", "message"), [(ReportsOtherWeights, "describe: expected the weights"), (ForgetsTheTime, "last_time")]
 )
 def test_what_the_learner_asks_is_checked(broken, message):
     whole = build(RULES["e-doebe"])

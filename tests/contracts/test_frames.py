@@ -158,24 +158,24 @@ def test_declared_categories_are_such_though_they_are_numbers():
     assert evaluate(new(), X.astype(float), y, progress=False).metrics["nmse"] > 0.1
 
 
-def test_text_of_many_values_and_dates_alone_are_no_inputs():
+def test_text_of_which_no_value_comes_twice_costs_nothing():
     X = pl.DataFrame({"id": [f"row {i}" for i in range(N)], "a": frame()["a"]})
     found = evaluate(new(), X, targets(), progress=False)
-    assert found._given.about["features"] == ["a"]
-    assert "column 'id' was left out: it is text with more than 50 different values" in found._given.about["warnings"]
+    assert found._given.about["features"] == ["id", "a"]
     plain = evaluate(new(), X.select("a"), targets(), progress=False)
-    assert_allclose(found.mean[WARMUP:], plain.mean[WARMUP:], rtol=RTOL)
+    assert_allclose(found.metrics["nmse"], plain.metrics["nmse"], rtol=0.01)
 
 
 def test_the_calendar_of_a_column_and_of_times_is_the_same():
     by_column = evaluate(new(calendar="day"), frame().select("a", "when"), targets(), progress=False)
     by_times = evaluate(new(calendar="day"), frame().select("a", "when"), targets(), times="when", progress=False)
     assert by_times._given.about["features"] == ["a", "time sine of day", "time cosine of day"]
+    assert_allclose(by_column.mean[:10], by_times.mean[:10], rtol=RTOL)  # later on, one forgets by the clock
     by_hand = frame().select("a", angle=2 * np.pi * pl.col("when").dt.timestamp("ms") / 86_400_000)
     by_hand = by_hand.select("a", sine=pl.col("angle").sin(), cosine=pl.col("angle").cos())
     want = evaluate(new(), by_hand, targets(), progress=False)
-    assert_allclose(by_column.mean, want.mean, rtol=1e-7)  # the angle is of some 10,000 days
-    assert_allclose(by_times.mean[:10], want.mean[:10], rtol=1e-7)
+    near = np.abs(by_column.mean - want.mean)[WARMUP:].mean()  # of columns scaled by their rows
+    assert near < 0.05 * np.abs(targets() - want.mean)[WARMUP:].mean()
     row = {"a": 0.3, "when": frame()["when"][-1]}
     model = new(calendar="day").partial_fit(frame().select("a", "when"), targets())
     assert_allclose(model.predict_one(row)[0], model.predict(pl.DataFrame([row]))[0], rtol=RTOL)
@@ -192,5 +192,7 @@ def test_labels_take_frames_too():
 def test_no_dates_for_the_calendar():
     with pytest.raises(ValueError, match=r"^calendar: expected a column of dates in the frame X"):
         new(calendar="day").partial_fit(frame().select("a"), targets())
-    with pytest.raises(ValueError, match=r"^calendar: expected one of day, week, year, got 'hour'"):
+    with pytest.raises(
+        ValueError, match=r"^calendar: expected one of auto, none, day, week, month, year, got 'hour'"
+    ):
         new(calendar="hour").partial_fit(frame(), targets())

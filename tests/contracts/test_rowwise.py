@@ -39,7 +39,7 @@ def test_a_row_at_a_time_is_the_loop(kind, rule, settled):
     E, D = rows.y.shape[1], rows.X.shape[1]
     ens = eqx.tree_at(lambda m: m.rule.which, model(kind), jnp.asarray(list(ORACLES).index(rule)))
     single = SingleRow(ens, Standardiser.empty(D), Standardiser.empty(E))
-    single.load(ens, ens.init(keys.key(0)), 0)
+    single.load(ens, ens.init(keys.key(0)))
     loc = np.stack([run.loc for run in runs], axis=1)
     var = np.broadcast_to(np.stack([run.var for run in runs], axis=1)[:, :, None], loc.shape)
     weights = np.exp(weighed(kind, length, rule).before)
@@ -54,7 +54,7 @@ def test_a_row_at_a_time_is_the_loop(kind, rule, settled):
             single.moments(x + 1.0, stamp)
         single.update(x, y, stamp)
         if i % settled == 0:
-            single.load(ens, single.flush(), i + 1)
+            single.load(ens, single.flush())
     close(np.stack([m for m, _ in got]), mean)
     close(np.stack([s for _, s in got]), std)
     state = single.flush()
@@ -169,7 +169,7 @@ def test_groups_of_equal_shape_keep_their_places_in_the_stack():
     ens = ensemble(experts, BMA())
     assert len(ens.groups) == 3
     single = SingleRow(ens, Standardiser.empty(2), Standardiser.empty(1))
-    single.load(ens, ens.init(keys.key(0)), 0)
+    single.load(ens, ens.init(keys.key(0)))
     got = []
     for row, target in zip(X, y, strict=True):
         got.append(single.moments(row[None]).mean[0])

@@ -234,7 +234,7 @@ def test_the_keys_of_a_fleet_have_clocks_of_their_own(tmp_path: Path):
     both = pl.concat([stream(times).with_columns(id=pl.lit("good")), stream(late).with_columns(id=pl.lit("late"))])
     frame = both.sort("a")  # keys mixed
     frame = pl.concat([frame.filter(id="good").sort("stamp"), both.filter(id="late")])
-    fleet = StreamingGPFleet("id", "stamp", "y", warmup=WARMUP, on_bad_row="skip").partial_fit(frame)
+    fleet = StreamingGPFleet("id", "stamp", "y", warmup=WARMUP, missing="skip").partial_fit(frame)
     counts = dict(zip(fleet.keys_, fleet.scores()["skipped"].to_list(), strict=True))
     assert counts == {"good": 0, "late": 1}
     fleet.save(tmp_path / "fleet")

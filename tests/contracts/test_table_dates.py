@@ -137,6 +137,49 @@ def test_the_order_of_dates_is_never_guessed():
     assert to_iso("1/2/2024", "") == "1/2/2024"
 
 
+# Characters that no date has, which `datetime.fromisoformat` overlooks
+
+ODD = {"NUL at the end": "{}\0", "NUL after the zone": "{}Z\0", "no letter T": None}
+AT = 40
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize(
+    "door", [*DOORS, "list", "numpy", "pandas", "polars", "row", "evaluate", "predict", "fleet", "service"]
+)
+def test_a_time_with_a_character_that_no_date_has_is_bad(odd: str, door: str, tmp_path: Path):
+    times: Any = [row[1] for row in cells()]
+    times[AT] = ODD[odd].format(times[AT]) if ODD[odd] else times[AT].replace("T", "\0")
+    X, y = frame(times)
+    if door in DOORS:
+        found = said(door, text(time=times).encode(), tmp_path, "--time", "time")
+        assert found["skipped_rows"] == 1, found
+        return
+    before = StreamingGPRegressor("linear", warmup=WARMUP).partial_fit(X[:AT], y[:AT], times=times[:AT])
+    with pytest.raises((ValueError, Problem)) as error:
+        if door == "service":
+            rows_with_inputs(CONFIG, sent(times), with_target=True)
+        elif door == "fleet":
+            rows = pd.DataFrame({"site": "s", "time": times, "a": X["a"], "y": y})
+            StreamingGPFleet("site", "time", "y", warmup=WARMUP).partial_fit(rows)
+        elif door in ("pandas", "polars"):
+            make = pd.DataFrame if door == "pandas" else pl.DataFrame
+            model = StreamingGPRegressor("linear", warmup=WARMUP)
+            model.partial_fit(make({"a": X["a"].to_numpy(), "time": times}), y, times="time")
+        elif door == "row":
+            before.learn_one({"a": 1.0}, 1.0, time=times[AT])
+        elif door == "evaluate":
+            evaluate(StreamingGPRegressor("linear", warmup=WARMUP), X, y, times=times)
+        elif door == "predict":
+            before.predict(X[AT : AT + 1], times=times[AT : AT + 1])
+        else:
+            learnt(np.array(times, dtype=object) if door == "numpy" else times)
+    found = getattr(error.value, "detail", str(error.value))
+    assert "time" in found
+    row = {"row": "", "predict": "row 0", "list": f"row {AT - 25}", "numpy": f"row {AT - 25}"}
+    assert row.get(door, f"row {AT}") in found
+
+
 # Local times at the end of summer time
 
 BEFORE = [datetime(2024, 10, 27) + timedelta(minutes=15 * i) for i in range(-(ROWS - 4) + 12, 12)]  # until 2:45

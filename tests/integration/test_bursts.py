@@ -2,6 +2,7 @@
 
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,8 +24,17 @@ def stream(length: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return rng.normal(size=(ROWS, 1)), y, begins
 
 
-def new(robust: bool = True) -> StreamingGPRegressor:
-    return StreamingGPRegressor("linear", lags=1, robust=robust, warmup=WARMUP, random_state=0)
+def new(robust: bool = True, **options: Any) -> StreamingGPRegressor:
+    return StreamingGPRegressor("linear", **{"lags": 1} | options, robust=robust, warmup=WARMUP, random_state=0)
+
+
+def floods(seed: int) -> np.ndarray:
+    """Return a target that rises now and then, and recedes by 0.7 a row."""
+    rng = np.random.default_rng(seed)
+    y, rises = np.zeros(ROWS), (rng.random(ROWS) < 0.02) * rng.uniform(5.0, 15.0, ROWS)
+    for i in range(1, ROWS):
+        y[i] = 0.7 * y[i - 1] + rises[i] + NOISE * rng.normal()
+    return y
 
 
 @cache
@@ -60,6 +70,30 @@ def test_chunks_and_a_stop_inside_a_burst_give_the_same_numbers(stop: int, tmp_p
     for rows in np.array_split(np.arange(stop, ROWS), 7):
         parts.append(evaluate(model, X[rows], y[rows], progress=False).mean)
     np.testing.assert_allclose(np.concatenate(parts), predicted(3, True), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_floods_are_followed_nearly_as_without_a_guard(seed: int):
+    y = floods(seed)
+    X, late = np.empty((ROWS, 0)), slice(ROWS // 2, None)  # once the first have been confirmed
+    receding = y[late] < y[ROWS // 2 - 1 : -1] - 4.0 * NOISE
+    found = [evaluate(new(robust), X, y, progress=False) for robust in (True, False)]
+    robust, plain = (np.square(each.mean - y)[late][receding].mean() for each in found)
+    assert robust < 10.0 * plain  # 200 times and more where predictions stand for all outliers
+
+
+@pytest.mark.parametrize("options", [{"lags": 2}, {"lags": (1, 3), "horizon": 1}, {"horizon": 3}], ids=str)
+def test_chunks_and_a_stop_give_the_same_numbers_whatever_saw_the_outlier(options: dict[str, Any], tmp_path: Path):
+    y, X, stop = floods(0), np.empty((ROWS, 0)), 611
+    whole = evaluate(new(**options), X, y, progress=False).mean
+    model = new(**options)
+    parts = [evaluate(model, X[:stop], y[:stop], progress=False).mean]
+    model.save(tmp_path / "c")
+    model = StreamingGPRegressor.load(tmp_path / "c")
+    parts += [
+        evaluate(model, X[rows], y[rows], progress=False).mean for rows in np.array_split(np.arange(stop, ROWS), 9)
+    ]
+    np.testing.assert_allclose(np.concatenate(parts), whole, rtol=1e-9, atol=1e-12)
 
 
 def test_single_rows_give_the_same_numbers():

@@ -1,16 +1,19 @@
 """Streams of labels: what is predicted, what is learnt, and what happens when the labels are unkind."""
 
 import copy
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
 
-from streamgp import StreamingGPClassifier, evaluate
+from streamgp import StreamingGPClassifier, StreamingGPOrdinal, evaluate
 from streamgp.stream.learn_step import with_class
 
 pytestmark = pytest.mark.slow
@@ -262,3 +265,17 @@ def test_times_set_the_pace_of_forgetting():
     assert_allclose(even.predict_proba(X, **later), by_rows.predict_proba(X), rtol=1e-9)
     apart = np.abs(uneven.predict_proba(X, times=np.full(120, gaps[-1] + 1)) - by_rows.predict_proba(X))
     assert apart.max() > 1e-3
+
+
+@pytest.mark.parametrize("make", [list, pd.Series, pl.Series, lambda y: np.array(y, dtype=object)])
+def test_labels_that_differ_by_a_nul_are_two(make: Callable[[list[str]], Any]):
+    """An array of text has no NUL at the end of an item: NumPy takes it for filling."""
+    X = np.linspace(-1.0, 1.0, 60)[:, None]
+    y = ["a" if x < 0.0 else "a\0" for x in X[:, 0]]
+    model = StreamingGPClassifier("linear", warmup=20).fit(X, make(y))
+    assert model.classes_.tolist() == ["a", "a\0"]
+    assert model.predict([[-1.0], [1.0]]).tolist() == ["a", "a\0"]
+    named = StreamingGPClassifier("linear", warmup=20).partial_fit(X, make(y), classes=make(["a\0", "a", "b"]))
+    assert named.classes_.tolist() == ["a", "a\0", "b"]
+    grades = StreamingGPOrdinal("linear", warmup=20).partial_fit(X, make(y), grades=["a\0", "a"])
+    assert grades.classes_.tolist() == ["a\0", "a"]

@@ -229,3 +229,15 @@ class TestGrades:
         assert_array_equal(model.predict_proba(X), before)
         with pytest.raises(ValueError, match="two classes of grades"):
             StreamingGPOrdinal(**LINEAR).partial_fit(X[:2], [3, 3])
+
+
+@pytest.mark.parametrize("scale", [1e15, 1e30, 1e60])
+def test_counts_of_any_size_are_predicted_like_others(scale: float):
+    """In units of the scale, a count that large is as probable as its ratio to the scale is dense."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 1))
+    ratios = np.exp(0.3 * X[:, 0]) * rng.gamma(20.0, 0.05, size=300)
+    result = evaluate(StreamingGPCountRegressor("linear", warmup=100), X, np.floor(scale * ratios))
+    other = evaluate(StreamingGPCountRegressor("linear", warmup=100), X, np.floor(1e7 * ratios))
+    assert result.metrics["pll"] + np.log(scale) == pytest.approx(other.metrics["pll"] + np.log(1e7), abs=1e-3)
+    assert result.metrics["nmse"] == pytest.approx(other.metrics["nmse"], abs=1e-3)

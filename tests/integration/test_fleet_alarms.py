@@ -58,7 +58,7 @@ def test_where_nothing_changes_nothing_is_said(found: tuple):
 
 
 def test_columns_have_their_types_where_nothing_is_said():
-    fleet = StreamingGPFleet(id_col="kind", time_col="row", warmup=1_000, on_bad_row="skip")
+    fleet = StreamingGPFleet(id_col="kind", time_col="row", warmup=1_000, missing="skip")
     frame = rows(False).rename({"name": "kind", "day": "row"})
     quiet = fleet_alarms(fleet.evaluate(frame))
     assert quiet.schema == {
@@ -68,7 +68,7 @@ def test_columns_have_their_types_where_nothing_is_said():
 
 
 def test_rows_are_numbered_as_in_the_frame():
-    fleet = StreamingGPFleet(id_col="name", time_col="day", warmup=1_000, on_bad_row="skip")
+    fleet = StreamingGPFleet(id_col="name", time_col="day", warmup=1_000, missing="skip")
     frame = rows(True)
     again = frame.filter((pl.col("name") == "k3") & (pl.col("day") < 250))  # fifty rows that came before
     shuffled = pl.concat([frame.head(150 * KEYS), again, frame.slice(150 * KEYS)])

@@ -222,7 +222,7 @@ def test_glitches_leave_the_other_rows_as_they_were(options):
     for name, targets in (("clean", y), ("dirty", dirty)):
         means = [info.predictive.mean for info in learners[name]._learner.learn(X[150:], targets[150:, None])]
         error = np.concatenate([np.full((150, 1), np.nan), *means])[:, 0] - y
-        rmse[name], flagged = np.sqrt(np.mean(error[others] ** 2)), learners[name]._learner.flagged_rows
+        rmse[name], flagged = np.sqrt(np.mean(error[others] ** 2)), learners[name]._learner.state.flagged_rows
     assert rmse["dirty"] < 1.05 * rmse["clean"]
     if "horizon" not in options:  # two rows ahead the inputs say nothing here, and a glitch of 8 is no great thing
         assert 14 <= flagged <= 20
@@ -279,7 +279,7 @@ def test_a_sick_filter_is_left_out_and_starts_again(singly):
             model.partial_fit(X[at : at + 10], y[at : at + 10])
     model.predict(X[:1])
     assert np.isfinite(learner.state.model_state.filters[0].cov).all()
-    assert len(learner.restarted) == 1
+    assert len(learner.state.restarted) == 1
     assert np.sqrt(np.mean(np.square(errors))) < 0.15
 
 

@@ -109,9 +109,9 @@ def test_chunks_and_a_stop_give_the_same_numbers():
     parts = learnt(Y[113:], 1, LatentLearner.from_tree(decode(node, arrays, {})))
     assert whole.glitches.sum() > 4
     assert_array_equal(parts.glitches, whole.glitches)
-    assert_allclose(parts.neighbours.coordinates, whole.neighbours.coordinates, rtol=1e-9, atol=1e-9)
-    assert_allclose(parts.log_weights, whole.log_weights, rtol=1e-9, atol=1e-9)
-    # Places of new rows are found by iteration, which magnifies the last digits: by how much, the processor decides.
+    # A place is where a density is largest. Rounding of the density, 1e-16, leaves its root of the place.
+    assert_allclose(parts.neighbours.coordinates, whole.neighbours.coordinates, rtol=1e-6, atol=1e-6)
+    assert_allclose(parts.log_weights, whole.log_weights, rtol=1e-6, atol=1e-6)
     for one, other in zip(expected(parts), expected(whole), strict=True):
         assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 

@@ -237,11 +237,11 @@ def test_rows_outside_are_counted_after_the_warm_up_only():
     model = new(make_spec("oebe", bases=["hilbert"], features_per_basis=6))
     X[10] += 500.0
     learn(model, X[:WARMUP], y[:WARMUP])
-    assert model.outside_rows == 0
+    assert model.state.outside_rows == 0
     far = X[WARMUP:].copy()
     far[[3, 50, 70]] += 1e6
     learn(model, far, y[WARMUP:])
-    assert model.outside_rows == 3
+    assert model.state.outside_rows == 3
 
 
 def test_a_chunk_of_a_known_shape_compiles_nothing():

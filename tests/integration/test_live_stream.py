@@ -1,6 +1,7 @@
 """A stream of the service: the numbers of a model in process, whatever was asked in what order, after crashes too."""
 
 from pathlib import Path
+from threading import Event
 from time import monotonic, sleep
 from typing import Any
 
@@ -64,7 +65,13 @@ class InProcess:
 CASES: dict[str, dict[str, Any]] = {
     "linear": {},
     "ensemble": {"model": "e-doebe"},
-    "lags": {"lags": (1, 2)},
+    "lags": {"options": {"lags": [1, 2]}},
+    "lags chosen": {"options": {"lags": "auto"}},
+    "bounded": {"options": {"bounds": [-9, None], "target_transform": "log"}},
+    "ensemble's options": {
+        "model": "oebe",
+        "options": {"bases": ["linear"], "dynamics": ["static", "walk 0.1"], "noise": ["adaptive 0.9"], "rest": True},
+    },
     "timed": {"timed": True},
     "classification": {"task": "classification", "classes": ("hi", "lo")},
     "count": {"task": "count"},
@@ -80,7 +87,7 @@ def targets(case: str) -> list[Any]:
 @pytest.mark.parametrize("case", CASES)
 def test_the_numbers_are_those_in_process(case: str, tmp_path: Path):
     options, y = CASES[case], targets(case)
-    more = {"lags": list(options["lags"])} if "lags" in options else {}
+    more = options.get("options", {})
     model = InProcess(options.get("task", "regression"), options.get("model", "linear"), "timed" in options, **more)
     rng = np.random.default_rng(3)
     found, expected, open_rows = [], [], []
@@ -125,6 +132,7 @@ def test_many_rows_at_once_are_the_same_as_one_at_a_time(tmp_path: Path):
         for name in ("nmse", "pll", "crps"):
             assert first[name] == pytest.approx(second[name], rel=1e-9)
         assert first["coverage"] == second["coverage"]
+        assert first["coverage_by"] == second["coverage_by"] and len(first["coverage_by"]) > 2
         assert first["recent"]["pll"] == pytest.approx(second["recent"]["pll"], rel=1e-9)
         assert [a["row"] for a in one.settled().recent(500, -1, None)["rows"]] == list(range(len(X)))
 
@@ -138,10 +146,14 @@ def test_requests_that_wait_together_give_the_numbers_of_one_at_a_time(
     with working(tmp_path / "power", **options) as stream:
         usual = stream.knowledge.apply
         monkeypatch.setattr(stream.knowledge, "apply", lambda each: groups.append(len(each)) or usual(each))
+        taken, apply_all = Event(), stream._apply_all
+        monkeypatch.setattr(stream, "_apply_all", lambda each: taken.set() or apply_all(each))
         for first, last in ((0, 40), (40, 40 + together), (40 + together, 60 + together)):
             rows = [{"id": f"r{i}", "x": inputs(X[i]), "y": float(Y[i])} for i in range(first, last)]
             with stream._lock:  # so that the first one is being learnt
+                taken.clear()
                 stream.step(stream_rows(stream, [{"x": inputs(X[first + 80]), "y": float(Y[first + 80])}]))
+                assert taken.wait(PATIENCE)
                 answers = [stream.step(stream_rows(stream, [row])) for row in rows]
                 until = monotonic() + PATIENCE
                 while len(stream._accepted) <= len(rows) and monotonic() < until:
@@ -315,7 +327,7 @@ def test_a_stream_with_keys_is_a_fleet(timed: bool, tmp_path: Path):
 
 
 def test_names_of_features_may_be_none_with_lags(tmp_path: Path):
-    with working(tmp_path / "power", features=(), lags=(1,)) as stream:
+    with working(tmp_path / "power", features=(), options={"lags": [1]}) as stream:
         assert step(stream, [{"x": {}, "y": 1.0}])["learned"] == 1
     assert FEATURES == ("a", "b")
 

@@ -101,14 +101,14 @@ def test_every_way_of_running_is_the_loop(chunk, engine):
     assert [filters.cov.shape for filters in state.filters] == [(1, 3, 3, 3)]  # no covariance for a kind of noise
     if engine == "rows":
         single, means, stds = SingleRow(ens, Standardiser.empty(2), Standardiser.empty(E)), [], []
-        single.load(ens, state, 0)
+        single.load(ens, state)
         for i in np.flatnonzero(mask):
             mean, std = single.moments(X[[i]])
             means.append(mean[0])
             stds.append(std[0])
             single.update(X[[i]], y[[i]])
             if i % chunk == 0:  # how often the single rows settle
-                single.load(ens, single.flush(), i)
+                single.load(ens, single.flush())
         log_weights = run_weights(ens, density)
         weights = np.exp(log_weights)[:, :, None]
         mean = (weights * loc).sum(1)

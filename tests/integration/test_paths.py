@@ -149,6 +149,13 @@ def test_a_frame_has_a_row_for_each_step_in_the_make_of_the_inputs():
     assert isinstance(model.forecast(3, pd.DataFrame(X)), pd.DataFrame)
 
 
+def test_levels_that_differ_have_columns_of_their_own():
+    level = (99.9999, 99.999999, np.nextafter(90.0, 91.0), 90)
+    found = fitted().forecast(3, np.zeros((3, 2)), level=level, n=50)
+    ends = ["99.9999", "99.999999", "90.00000000000001", "90"]
+    assert found.columns[6:] == [f"mean-{side}-{end}" for end in ends for side in ("lo", "hi")]
+
+
 def test_several_targets_and_times_are_columns():
     model = fitted(targets=2, times=True)
     at = model._learner.last_time + np.array([1.0, 3.0])

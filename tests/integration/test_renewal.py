@@ -224,7 +224,7 @@ def test_absurd_rows_do_not_reach_the_fits():
     y[WARMUP + 5 :: 20] = 1e6
     model = learner()
     learn(model, X, y)
-    assert model.flagged_rows > 3
+    assert model.state.flagged_rows > 3
     assert model.state.reservoir is not None
     assert np.abs(model.state.reservoir.rows().y).max() < 10.0
 

@@ -104,12 +104,11 @@ def test_predictions_and_weights_are_of_those_that_work():
     assert weights.sum() == pytest.approx(1.0)
     predictive = model.predict(data[0][520:523])
     assert not np.exp(np.asarray(predictive.log_weights)).reshape(3, len(asleep), -1)[:, asleep].any()
-    assert not model.restarted, "who rests is not out of order"
-    assert 0.3 < model.share_working < 1.0
+    assert not model.state.restarted, "who rests is not out of order"
+    assert 0.3 < model.state.share_working < 1.0
     metrics: Any = SimpleNamespace(unlabelled_rows=0)
-    assert any(
-        f"{model.share_working:.0%} of the filters" in note for note in describe_unusual(model, metrics, ["y"], 0)
-    )
+    share = f"{model.state.share_working:.0%} of the filters"
+    assert any(share in note for note in describe_unusual(model, metrics, ["y"], 0))
 
 
 def test_a_change_wakes_them_before_the_period_ends():

@@ -1,7 +1,9 @@
 """What clients send in odd forms: refused in a sentence that shows them so, and nothing dropped silently."""
 
+import bz2
 import gzip
 import json
+import lzma
 import zlib
 from collections.abc import Iterator
 from io import BytesIO
@@ -202,7 +204,9 @@ BODY = json.dumps({"rows": [{"x": {"a": 1}, "y": 1}]}).encode()
         (BODY, {"content_encoding": "br"}, "got 'br'"),
         (gzip.compress(BODY, mtime=0), {"content_encoding": "identity, gzip"}, "got 'identity, gzip'"),
         (gzip.compress(BODY, mtime=0), {}, "got compressed bytes"),
-        (zlib.compress(BODY), {"content_type": ARROW}, "got compressed bytes"),
+        *((zlib.compress(BODY, level), {"content_type": ARROW}, "got compressed bytes") for level in (0, 2, 6, 9)),
+        *((pack(BODY), {}, "got compressed bytes") for pack in (bz2.compress, lzma.compress)),
+        (b"PK\x03\x04" + BODY, {}, "got compressed bytes"),
         (BODY, {"content_type": "text/csv"}, "Content-Type: expected application/json, application/x-ndjson"),
         (BODY, {"content_type": "application/json; charset=latin-1"}, "got 'latin-1'"),
     ],
@@ -242,3 +246,22 @@ def test_text_of_any_language_names_what_it_likes(http: TestClient) -> None:
     )
     assert http.get("/v1/streams/words").json()["features"] == names["features"]
     http.delete("/v1/streams/words")
+
+
+@pytest.mark.parametrize(
+    ("body", "name"),
+    [
+        ('{"rows": [{"x": {"a": 1, "a": 2}, "y": 1}]}', "a"),
+        ('{"rows": [{"x": {"a": 1}, "y": 1, "y": 2}]}', "y"),
+        ('{"rows": [{"id": "i", "x": {"a": 1}, "id": "j", "y": 1e400}]}', "id"),
+        ('{"rows": [], "rows": [{"x": {"a": 1}, "y": 1}]}', "rows"),
+    ],
+)
+def test_a_name_that_is_given_twice_is_refused(http: TestClient, body: str, name: str) -> None:
+    """The first value would be dropped, and nobody told."""
+    assert f'"{name}" is given twice in an object' in refused(http, "/counted/step", body, 400)
+    lines = (
+        "\n".join(json.dumps(row) for row in [{"x": {"a": 1}, "y": 1}]) + f'\n{{"y": 1, "{name}": 1, "{name}": 2}}'
+    )
+    said = refused(http, "/counted/step", lines, 400, content_type="application/x-ndjson")
+    assert said.startswith("line 2: ") and f'"{name}" is given twice' in said

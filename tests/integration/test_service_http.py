@@ -21,6 +21,7 @@ import streamgp.client
 from live_streams import data, inputs
 from streamgp import StreamingGPRegressor, evaluate
 from streamgp.service.config import StreamConfig
+from streamgp.service.fields import MODEL_OPTIONS
 from streamgp.service.streams import Streams
 from streamgp.service.web import schemas
 from streamgp.service.web.app import Limits, make_app
@@ -134,6 +135,18 @@ def test_a_forecast_has_every_step(service: TestClient):
     assert found == service.post("/v1/streams/power/forecast", json={"h": 5, "level": [80]}).json()["rows"]
 
 
+def test_levels_that_differ_have_columns_of_their_own(service: TestClient):
+    service.post("/v1/streams", json=POWER | {"features": [], "lags": [1, 2]})
+    service.post("/v1/streams/power/step", json={"rows": [{"x": {}, "y": float(np.sin(i / 5))} for i in range(80)]})
+    asked = {"h": 2, "level": [99.9999, 99.999999]}
+    found = service.post("/v1/streams/power/forecast", json=asked).json()["rows"]
+    assert {f"mean-{side}-{level}" for side in ("lo", "hi") for level in asked["level"]} <= found[0].keys()
+    asked = {"h": 2, "level": float(np.nextafter(100.0, 0.0))}
+    answer = service.post("/v1/streams/power/forecast", json=asked)
+    assert answer.status_code == 422
+    assert "level: expected percents of at most 99.99999998" in answer.json()["detail"]
+
+
 def test_a_level_that_is_no_percent_is_refused(service: TestClient):
     service.post("/v1/streams", json=POWER | {"features": [], "lags": [1, 2]})
     service.post("/v1/streams/power/step", json={"rows": [{"x": {}, "y": float(np.sin(i / 5))} for i in range(80)]})
@@ -232,7 +245,13 @@ def test_forecasts_of_keys_without_inputs_need_none(service: TestClient):
             "missing_values: expected a list of numbers",
         ),
         ("POST", "/v1/streams", OTHER | {"categories": {"a": "u"}}, 422, "categories.a: expected a list of texts"),
-        ("POST", "/v1/streams", OTHER | {"categories": {"a": ["u"]}}, 422, "categories.a: expected 2 to 100 levels"),
+        (
+            "POST",
+            "/v1/streams",
+            OTHER | {"categories": {"a": ["u"]}},
+            422,
+            "categories.a: expected 2 to 100 levels",
+        ),
         (
             "POST",
             "/v1/streams",
@@ -242,7 +261,7 @@ def test_forecasts_of_keys_without_inputs_need_none(service: TestClient):
         ),
         ("POST", "/v1/streams", OTHER | {"features": ["a", "a=u"], "categories": {"a": ["u", "v"]}}, 422, "differ"),
         ("POST", "/v1/streams", OTHER | {"calendar": ["day"]}, 422, "calendar: expected none, unless the stream is"),
-        ("POST", "/v1/streams", OTHER | {"calendar": ["hour"], "timed": True}, 422, "some of day, week, year"),
+        ("POST", "/v1/streams", OTHER | {"calendar": ["hour"], "timed": True}, 422, "some of day, week, month, year"),
         ("GET", "/v1/streams/none", None, 404, "expected one of power"),
         ("GET", "/v1/nowhere", None, 404, "got GET /v1/nowhere"),
         ("PUT", "/v1/streams", None, 405, "got PUT /v1/streams"),
@@ -275,12 +294,20 @@ def test_forecasts_of_keys_without_inputs_need_none(service: TestClient):
         ("GET", "/v1/streams/power/recent?rows=many", None, 422, "rows: expected a whole number"),
         ("GET", "/v1/streams/power/keys", None, 422, "no keys"),
         ("POST", "/v1/streams/power/alarms/0/acknowledge", None, 404, "below 0"),
-        ("POST", "/v1/streams/power/restore", {"position": 1234}, 404, "(there are none), got 1234"),
-        ("POST", "/v1/streams/power/restore", {"position": "1234"}, 422, "position: expected that of a checkpoint"),
+        ("POST", "/v1/streams/power/restore", {"position": 123456}, 404, "position: expected at most"),
+        (
+            "POST",
+            "/v1/streams/power/restore",
+            {"position": "1234"},
+            422,
+            "position: expected one of the log, a whole number",
+        ),
         ("POST", "/v1/streams/power/restore", {"position": -1}, 422, "a whole number, got -1"),
         ("POST", "/v1/streams/power/restore", {"position": 10**400}, 422, "a whole number, got 1000"),
-        ("POST", "/v1/streams/power/restore", {}, 422, "a whole number, got None"),
-        ("POST", "/v1/streams/power/restore", {"position": 0, "force": True}, 422, "got 'force' as well"),
+        ("POST", "/v1/streams/power/restore", {}, 422, "expected position, or time, and nothing else, got nothing"),
+        ("POST", "/v1/streams/power/restore", {"time": "noon"}, 422, "time: expected an ISO date"),
+        ("POST", "/v1/streams/power/restore", {"time": "1999-01-01"}, 404, "time: expected none before"),
+        ("POST", "/v1/streams/power/restore", {"position": 0, "force": True}, 422, "got position, force"),
         ("POST", "/v1/streams/none/restore", {"position": 0}, 404, "expected one of power"),
         ("POST", "/v1/streams/power/step", b"x" * ((1 << 20) + 1), 413, "at most"),
     ],
@@ -362,7 +389,8 @@ def test_every_route_is_described(unchanging: TestClient):
 
 
 def test_every_field_of_a_stream_can_be_given(service: TestClient):
-    assert set(schemas.CREATE["properties"]) == {field.name for field in fields(StreamConfig)}
+    own = {field.name for field in fields(StreamConfig)} - {"options"}
+    assert set(schemas.CREATE["properties"]) == own | set(MODEL_OPTIONS)
     created = service.post("/v1/streams", json=POWER | {"name": "coded", "missing_values": [-9999, "n/a"]})
     assert created.status_code == 201, created.text
     rows = [{"x": {"a": -9999.0, "b": 1.0}, "y": 1.0}, {"x": {"a": 1.0, "b": None}, "y": -9999.0}]

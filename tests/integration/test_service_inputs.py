@@ -81,3 +81,25 @@ def test_a_fleet_has_a_column_for_each_level(tmp_path: Path):
     with working(tmp_path / "power", key="key", **OPTIONS | {"model": "fleet"}) as stream:
         found = step(stream, rows(range(ROWS), key=keys, y=Y.tolist()))["rows"]
     np.testing.assert_allclose([row["mean"] for row in found], expected["mean"], rtol=1e-9)
+
+
+def test_levels_that_are_not_named_are_learnt_as_by_the_estimator(tmp_path: Path):
+    n, warmup = 300, 150
+    rng = np.random.default_rng(1)
+    level, a = rng.integers(0, 70, n), rng.normal(size=n)
+    y = 2.0 * rng.normal(size=70)[level] + a + 0.1 * rng.normal(size=n)
+    shop = [None if each == 3 else f"shop {each}" for each in level.tolist()]
+    expected = evaluate(
+        StreamingGPRegressor("linear", warmup=warmup), pl.DataFrame({"shop": shop, "a": a}), y, progress=False
+    )
+    options = {"features": ("shop", "a"), "categories": {"shop": ()}, "warmup": warmup}
+    given = [{"id": f"r{i}", "x": {"shop": shop[i], "a": float(a[i])}, "y": float(y[i])} for i in range(n)]
+    with working(tmp_path / "sales", **options) as stream:
+        found = [row for at in range(0, n, 50) for row in step(stream, given[at : at + 50])["rows"]]
+        with pytest.raises(Problem, match=r"x\.shop: expected text, or null"):
+            predict(stream, [{"x": {"shop": 1.5, "a": 0.0}}])
+    np.testing.assert_allclose([row["mean"] for row in found][warmup:], expected.mean[warmup:], rtol=1e-9)
+    assert expected.metrics["nmse"] < 0.5
+    keyed = options | {"key": "key", "model": "fleet"}
+    with pytest.raises(Problem, match="expected levels, as"), working(tmp_path / "keyed", **keyed):
+        pass

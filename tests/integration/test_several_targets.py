@@ -11,6 +11,7 @@ from streamgp.core.conditional import Conditional
 from streamgp.core.correlation import Comoments, correlation_matrices
 from streamgp.models.registry import make_spec
 from streamgp.numerics.precision import float64
+from streamgp.stream.apart import new_learner
 from streamgp.stream.learner import StreamLearner
 from streams import restored, same
 
@@ -33,7 +34,7 @@ def stream(targets: int = 3, missing: bool = True, r: float = 0.8) -> tuple[np.n
 
 def new(targets: int = 3, **options: Any) -> StreamLearner:
     spec = make_spec("linear", **options)
-    return StreamLearner(spec, num_inputs=2, num_outputs=targets, warmup=WARMUP, seed=1)
+    return new_learner(spec, num_inputs=2, num_outputs=targets, warmup=WARMUP, seed=1)
 
 
 @pytest.fixture(scope="module")
@@ -53,8 +54,8 @@ def test_a_row_s_correlation_is_that_of_the_pairs_before_it(whole):
                 u = np.asarray(p.cdf(np.nan_to_num(np.tile(y[at], (len(info.outside), 1)))))[i]
             known = known.learn(np.where(np.isnan(y[at]), np.nan, np.clip(ndtri(u), -4.0, 4.0)))
             at += 1
-    np.testing.assert_allclose(model.error_correlation, correlation_matrices([known])[0], rtol=1e-9)
-    assert (model.error_correlation[np.triu_indices(3, 1)] > 0.5).all()
+    np.testing.assert_allclose(model.state.error_correlation, correlation_matrices([known])[0], rtol=1e-9)
+    assert (model.state.error_correlation[np.triu_indices(3, 1)] > 0.5).all()
     assert model.rows == np.isfinite(y).any(1).sum(), "each row teaches the models of the targets that it has"
 
 
@@ -74,7 +75,7 @@ def test_row_by_row_and_resumed_are_as_in_one_call(whole):
     for row, (a, b) in enumerate(zip(found, expected, strict=True)):
         if a is not None:
             np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9, err_msg=f"row {row}")
-    np.testing.assert_allclose(model.error_correlation, whole[0].error_correlation, rtol=1e-9)
+    np.testing.assert_allclose(model.state.error_correlation, whole[0].state.error_correlation, rtol=1e-9)
 
 
 def test_a_forecast_knows_the_correlation_of_when_it_was_made():

@@ -10,9 +10,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from linear_user import x64  # noqa: F401 (a fixture for every test here)
 from small_runs import WARMUP as RUN_WARMUP
-from small_runs import close, results, run_linear, run_small, table, unbroken
+from small_runs import close, results, run_linear, run_small, run_spec, table, unbroken
 from streamgp import StreamingGPClassifier, StreamingGPRegressor, evaluate
+from streamgp.app.report import write_report
 from streamgp.evaluation.steps_ahead import PATHS
+from streamgp.models.registry import make_spec
 
 pytestmark = pytest.mark.slow
 
@@ -71,9 +73,13 @@ def test_the_scores_are_those_of_the_paths_at_each_origin(outputs: int):
         assert_allclose(entry["coverage"]["80"], np.mean(inside))
         before = [y[: WARMUP + i * H, e] for i, _ in rows]
         last = np.array([past[np.isfinite(past)][-1] for past in before]) - came
-        assert_allclose(entry["nmse_persistence"], np.mean(last**2) / variance[e], rtol=1e-9)
+        assert_allclose(entry["naive"]["persistence"]["nmse"], np.mean(last**2) / variance[e], rtol=1e-9)
         season = np.array([past[len(past) - 5 + h % 5] for past in before]) - came
-        assert_allclose(entry["nmse_seasonal"], np.nanmean(season**2) / variance[e], rtol=1e-9)
+        season = np.where(np.isnan(season), last, season)
+        assert_allclose(entry["naive"]["seasonal_5"]["nmse"], np.mean(season**2) / variance[e], rtol=1e-9)
+        assert_allclose(entry["judgement"]["loss"], np.mean(errors**2), rtol=1e-9)
+        change = np.abs(y[5:WARMUP, e] - y[: WARMUP - 5, e])
+        assert_allclose(entry["mase"], np.abs(errors).mean() / np.nanmean(change), rtol=1e-9)
         suffix = "" if e == 0 else f"_y{e}"
         at = [WARMUP + i * H + h for i in range(len(paths)) if WARMUP + i * H + h < ROWS]
         each = [paths[i][:, h, e] for i in range(len(at))]
@@ -82,7 +88,7 @@ def test_the_scores_are_those_of_the_paths_at_each_origin(outputs: int):
     whole = [i for i in range(len(paths)) if np.isfinite(y[WARMUP + i * H : WARMUP + (i + 1) * H]).all()]
     whole = [i for i in whole if WARMUP + (i + 1) * H <= ROWS]
     assert ahead["forecasts"] == len(whole) > 5
-    assert ahead["season"] == 5
+    assert ahead["seasons"] == [5]
 
 
 def test_the_predictions_and_the_state_are_those_without():
@@ -122,7 +128,7 @@ def test_steps_of_an_autoregression_are_as_uncertain_as_they_should_be():
         for level, share in entry["coverage"].items():
             spread = np.sqrt(int(level) / 100 * (1 - int(level) / 100) / entry["rows"])
             assert abs(share - int(level) / 100) < 4 * spread + 0.01
-        assert entry["nmse"] < entry["nmse_persistence"]
+        assert entry["nmse"] < entry["naive"]["persistence"]["nmse"]
 
 
 def test_columns_that_are_known_ahead():
@@ -183,6 +189,22 @@ def test_a_resumed_run_is_the_unbroken_one(tmp_path: Path, rows: int):
         assert_allclose(one["crps"], other["crps"], rtol=1e-9)
         assert one["coverage"] == other["coverage"]
     assert resumed.metrics["steps_ahead"]["by_step"][-1]["rows"] == (400 - RUN_WARMUP) // H
+    one, other = (
+        pl.read_parquet(each / "forecasts.parquet") for each in (tmp_path / "out", Path(directory.name) / "whole")
+    )
+    close(one, other)
+    assert one["step"].to_list() == [1 + i % H for i in range(len(one))]
+    page = write_report(tmp_path / "out").read_text(encoding="utf-8")
+    assert 'id="step-verdict"' in page and page.count('aria-label="Forecast from row') == 6
+
+
+def test_a_stream_that_ends_within_its_first_forecast_has_a_page(tmp_path: Path):
+    data = tmp_path / "data.csv"
+    table().head(RUN_WARMUP + 6).write_csv(data)
+    run_spec(data, tmp_path / "out", make_spec("linear", lags=(1, 5)), steps_ahead=9)
+    page = write_report(tmp_path / "out").read_text(encoding="utf-8")
+    assert "Too few to judge forecasts step by step" in page and "Some forecasts" not in page
+    assert pl.read_parquet(tmp_path / "out" / "forecasts.parquet")["step"].to_list() == list(range(1, 7))
 
 
 def test_any_chunks_give_the_same_run(tmp_path: Path):

@@ -10,6 +10,7 @@ from streamgp.evaluation.conformal import Conformal
 from streamgp.models.registry import make_spec
 from streamgp.numerics.checkpoint.encoding import decode, encode
 from streamgp.numerics.precision import float64
+from streamgp.stream.apart import new_learner
 from streamgp.stream.late_labels import LateLabels
 from streamgp.stream.learner import StreamLearner
 from streams import restored
@@ -48,7 +49,7 @@ def first(y: np.ndarray) -> int:
 def learner(targets: int, preset: str = "linear", **options: Any) -> StreamLearner:
     timed = options.pop("timed", False)
     spec = make_spec(preset, **options)
-    return StreamLearner(spec, num_inputs=2, num_outputs=targets, warmup=WARMUP, seed=1, timed=timed)
+    return new_learner(spec, num_inputs=2, num_outputs=targets, warmup=WARMUP, seed=1, timed=timed)
 
 
 def predicted(infos: list[Any]) -> tuple[np.ndarray, np.ndarray]:
@@ -72,7 +73,7 @@ def test_each_target_is_learnt_as_if_it_were_alone(name):
     given = times if options.get("timed") else None
     together = learner(TARGETS, **options)
     mean, std = predicted(list(together.learn(X, y, given)))
-    assert together.learns_apart and together.is_warmed_up
+    assert len(together.state.models) > 1 and together.is_warmed_up
     assert together.rows == (~np.isnan(y)).any(1).sum()
     for e in range(TARGETS):
         alone = learner(1, **options)
@@ -118,7 +119,7 @@ def test_targets_that_are_all_there_in_the_warm_up_stay_together():
     y[100:200:10, 1] = y[130:140, 2] = np.nan
     model = learner(TARGETS)
     list(model.learn(X, y))
-    assert model.is_warmed_up and not model.learns_apart
+    assert model.is_warmed_up and len(model.state.models) == 1
     assert model.rows == (~np.isnan(y)).all(1).sum()
 
 
@@ -212,11 +213,11 @@ def test_when_one_target_dies_the_others_are_learnt_on():
     X, y = dies()
     model = learner(2, dynamics=[0.05])
     list(model.learn(X[:139], y[:139]))
-    assert not model.learns_apart, "fewer than 50 rows without it"
+    assert len(model.state.models) == 1, "fewer than 50 rows without it"
     before = model.predict(X[:5])
     rows = model.rows
     list(model.learn(X[139:140], y[139:140]))
-    assert model.learns_apart and model.rows == rows
+    assert len(model.state.models) > 1 and model.rows == rows
     with float64():
         after = model.predict(X[:5])
         for name in ("mean", "std"):
@@ -240,7 +241,7 @@ def test_a_target_that_dies_does_so_at_the_same_row_in_any_pieces(preset):
     again = restored(again)
     for i in range(100, ROWS):
         infos += list(again.learn(X[i : i + 1], y[i : i + 1]))
-    assert again.learns_apart and again.rows == model.rows
+    assert len(again.state.models) > 1 and again.rows == model.rows
     for ours, theirs in zip(predicted(infos), whole, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-8)
 

@@ -155,7 +155,7 @@ def test_without_matplotlib_there_are_tables_and_no_charts(
         "doebe-table3", "--data", data, "--out", tmp_path / "a.json", "--sets", "elevators", "--trials", 1
     )  # fmt: skip
     assert result.exit_code == 0, result.output
-    assert "no charts: they need matplotlib, which `pip install 'streamgp[plots]'` brings" in result.stderr
+    assert "no charts: they need matplotlib, which `pip install matplotlib` brings" in result.stderr
     assert "Beside the paper" in result.stdout
     assert not list(tmp_path.glob("*.png"))
 

@@ -64,6 +64,16 @@ def test_the_command_is_the_fleet_in_python():
     assert again.scores().equals(scores)
 
 
+def test_keys_that_differ_in_the_last_digit_are_two():
+    keys = {"key 0": 1234567890123456.0, "key 1": 1234567890123457.0, "key 2": 0.1, "key 3": np.nextafter(0.1, 1.0)}
+    numbers = ROWS["shop"].replace_strict(keys, default=7.0, return_dtype=pl.Float64)
+    ROWS.with_columns(shop=numbers).write_parquet("rows.parquet")
+    run("rows.parquet", *ARGS)
+    found = pl.read_parquet("out/predictions.parquet")["key"].unique(maintain_order=True)
+    expected = {"1234567890123456", "1234567890123457", "0.1", "0.10000000000000002", "7"}
+    assert set(found.to_list()) == expected
+
+
 def test_groups_and_sleeping_keys_are_those_of_python():
     grouped = ROWS.with_columns(kind=pl.col("shop").str.slice(4).cast(int) % 2)
     grouped.write_csv("grouped.csv")
@@ -137,7 +147,7 @@ def test_dates_whole_keys_text_and_bad_rows(tmp_path: Path):
     dated = ROWS.with_columns(
         day=pl.from_epoch((pl.col("day") * 86_400).cast(pl.Int64)).dt.to_string("iso"),
         shop=pl.col("shop").str.strip_prefix("key ").cast(pl.Int64),
-        colour=pl.lit("red"),
+        colour=pl.when(pl.col("a") > 0.0).then(pl.lit("red")).otherwise(pl.lit("blue")),
     )
     bad = dated[10:11].with_columns(y=pl.lit(1e300))
     rows = pl.concat([dated[:200], bad, dated[200:]])  # a second time for its key: skipped
@@ -145,11 +155,10 @@ def test_dates_whole_keys_text_and_bad_rows(tmp_path: Path):
     rows.write_csv("rows.csv")
     found = []
     for name in ("rows.parquet", "rows.csv"):
-        said = run(name, *ARGS, "--overwrite")
-        assert "column 'colour' was left out: it holds text" in said
+        run(name, *ARGS, "--overwrite")
         found.append(pl.read_parquet("out/predictions.parquet"))
         metrics = json.loads(Path("out/metrics.json").read_text())
-        assert metrics["skipped_rows"] == 1
+        assert metrics["skipped_rows"] == 1 and "colour" in metrics["features"]
         assert found[-1]["mean"].is_nan().to_list().index(True) == 200
         assert found[-1]["key"].to_list() == [str(k) for k in rows["shop"]]
     np.testing.assert_allclose(found[0]["mean"], found[1]["mean"], rtol=1e-9)
@@ -164,6 +173,19 @@ def test_what_does_not_go_with_keys_is_refused():
         said = run("rows.csv", *ARGS, *words, fails=True)
         assert f"{words[0]} does not go with --key" in said
     assert "no column" in run("rows.csv", "--target", "y", "--key", "none", fails=True)
+
+
+@pytest.mark.parametrize("target", ["up", "true"])
+def test_a_target_of_words_is_refused_before_any_work(tmp_path: Path, target: str):
+    """Where no key is given such targets are classes; a run of which no target can be read would say nothing."""
+    path = tmp_path / "labels.csv"
+    path.write_text("id,a,y\n" + f"1,0.5,\n1,0.5,{target}\n2,1.5,\n" * 20)
+    said = run(str(path), "--target", "y", "--key", "id", "--out", "labels", fails=True)
+    assert f"data row 2 (line 3), target column 'y': expected numbers, got '{target}'" in " ".join(said.split())
+    assert "leave out --key for labels" in " ".join(said.split())
+    assert not Path("labels").exists()
+    path.write_text("id,a,y\n" + "1,0.5,\n" * 20)  # targets may come later
+    run(str(path), "--target", "y", "--key", "id")
 
 
 def test_standard_input_and_no_output():

@@ -285,8 +285,7 @@ def test_the_index_of_a_data_frame_is_no_input_and_a_date_says_how_to_use_it(dat
     assert found["features"] == run_linear(data, features=None).metrics["features"]
     assert "" in run_linear(indexed, features=["", "a"]).metrics["features"]
     assert (
-        "column '' was left out: it looks like a date or time; --time '' lets forgetting follow it, --calendar "
-        "day,week,year makes inputs of its cycles"
+        "column '' was left out: it looks like a date or time; --calendar day,week,year makes inputs of its cycles"
     ) in run_linear(dated, features=None).metrics["warnings"]
 
 

@@ -44,7 +44,8 @@ def test_the_commands_do_what_they_say(address: str):
 
     def answers(script: str) -> list[dict[str, Any]]:
         script = script.replace(":8765", f":{port}").replace("curl ", "curl -sS --fail-with-body ")
-        found = subprocess.run(["bash", "-ec", script], capture_output=True, text=True, timeout=120, check=True)
+        found = subprocess.run(["bash", "-ec", script], capture_output=True, text=True, timeout=120)
+        assert found.returncode == 0, found.stdout + found.stderr
         return [json.loads(part) for part in re.split(r"(?<=\})(?=\{)", found.stdout)]
 
     created, predicted, learned, stepped, scores = answers(first)

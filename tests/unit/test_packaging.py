@@ -23,7 +23,9 @@ def bounds() -> dict[str, str]:
     """The lower bounds of the core, of the extras that users take, and of what runs the tests."""
     project = PROJECT["project"]
     extras = project["optional-dependencies"]
-    lines = project["dependencies"] + [line for name in ("gpu", "plots", "latent", "serve") for line in extras[name]]
+    lines = project["dependencies"] + [
+        line for name in ("gpu", "holidays", "latent", "serve") for line in extras[name]
+    ]
     lines += [line for line in extras["dev"] if re.split(r"[\[>]", line)[0] in TOOLS]
     return dict(line.split(">=") for line in lines if not line.startswith("streamgp["))
 

@@ -12,6 +12,7 @@ import numpy as np
 from streamgp.adapters.feature_slots import FeatureSlots
 from streamgp.estimators import StreamingGPClassifier, StreamingGPRegressor
 from streamgp.estimators.access import access_to
+from streamgp.models.options import OPTIONS
 from streamgp.table.given import to_floats
 
 try:
@@ -206,7 +207,7 @@ class RiverForecaster(time_series.base.Forecaster):
         self,
         model: str = "default",
         *,
-        lags: tuple[int, ...] | int | str = (1, 2, 3),
+        lags: tuple[int, ...] | int | str = OPTIONS["lags"].default_for("RiverForecaster"),
         warmup: int | None = None,
         paths: int = 1_000,
         spare_features: int = 0,
@@ -272,7 +273,7 @@ class RiverAnomalyDetector(_OfFeatures, base.AnomalyDetector):
         Further parameters of `StreamingGPRegressor`.
     """
 
-    _usual: ClassVar[dict[str, Any]] = {"lags": (1,)}
+    _usual: ClassVar[dict[str, Any]] = {"lags": OPTIONS["lags"].default_for("RiverAnomalyDetector")}
 
     def learn_one(self, x: dict[Any, Any]) -> None:
         """Learn a row; features that are missing count as what was expected of them."""

@@ -10,6 +10,7 @@ from streamgp.annexes import annexes
 from streamgp.app.commands import compare, demo, run
 from streamgp.app.commands.short_help import short_help
 from streamgp.app.interrupt import end_imports_at_once
+from streamgp.numerics.memory import collect_garbage_seldom, keep_freed_memory
 
 app = typer.Typer(
     add_completion=False,
@@ -49,6 +50,8 @@ for annex in annexes():
 def main() -> None:
     """Run the `streamgp` command."""
     end_imports_at_once()
+    keep_freed_memory()
+    collect_garbage_seldom()
     app()
 
 

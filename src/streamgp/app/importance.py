@@ -5,6 +5,7 @@ from typing import Any
 from streamgp.evaluation.inputs import Inputs
 from streamgp.stream.learner import StreamLearner
 from streamgp.table import Schema
+from streamgp.table.calendar import calendar_width
 
 
 def importance(schema: Schema, learner: StreamLearner) -> list[dict[str, Any]] | None:
@@ -15,6 +16,10 @@ def importance(schema: Schema, learner: StreamLearner) -> list[dict[str, Any]] |
     at = 0
     for feature in schema.features:
         width = len(feature.encoded)
+        if feature.kind == "levels":
+            width = learner.categories.statistics
+        elif feature.kind == "date":
+            width = calendar_width(learner.calendar)
         groups.setdefault(feature.name, []).extend(range(at, at + width))
         at += width
-    return Inputs(learner, groups).importance()
+    return Inputs(learner, {name: inputs for name, inputs in groups.items() if inputs}).importance()

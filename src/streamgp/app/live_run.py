@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from streamgp.app.fingerprint import Fingerprint, replay
+from streamgp.app.groups import group_columns
 from streamgp.app.importance import importance
 from streamgp.app.interrupt import Interrupt
 from streamgp.app.outputs import RunDirectory, RunError
@@ -17,7 +18,7 @@ from streamgp.app.run_notes import run_notes
 from streamgp.app.runner import Clock, Outcome, learning, read_next
 from streamgp.app.settings import RunSettings
 from streamgp.evaluation import ClassificationMetrics, ScoredRows, StepsAhead
-from streamgp.evaluation.description import describe
+from streamgp.evaluation.description import describe, named_kinds
 from streamgp.evaluation.steps_ahead import check_steps
 from streamgp.filters.noise import parse as parse_noise
 from streamgp.models.options import MIN_WARMUP
@@ -25,7 +26,7 @@ from streamgp.numerics import checkpoint
 from streamgp.progress import Bar, progress_bar
 from streamgp.reports.wording import plural
 from streamgp.session import Session, new_alarms
-from streamgp.stream.learner import StreamLearner
+from streamgp.stream.apart import new_learner
 from streamgp.table import Chunk, DataError, RowReader, Schema
 
 CHECKPOINT_SECONDS = 20.0
@@ -54,6 +55,8 @@ class LiveRun:
             self.fingerprint = Fingerprint()
         else:
             self.session = Session.from_tree(stored["session"])
+            learner = self.session.learner
+            learner.settings = replace(learner.settings, spec=replace(learner.spec, device=settings.spec.device))
             self.next_row = stored["next_row"]
             self.fingerprint = replay(reader, self.rows, self.next_row, stored["fingerprint"], settings.out)
         self.unseen_levels = dict(reader.unseen_levels)
@@ -187,9 +190,9 @@ class LiveRun:
         matters = None if stopped is not None else importance(schema, learner)
         description = describe(
             learner,
-            self.session.results(),
+            named_kinds(self.session.results(), schema.feature_names),
             targets=self.settings.targets,
-            features=schema.feature_names,
+            features=schema.input_names(learner.calendar),
             seconds=self.clock.result(),
             learnt=self.rows - max(first_row, learner.warmup),
         )
@@ -230,7 +233,7 @@ def _new_session(schema: Schema, settings: RunSettings) -> Session:
     try:
         if steps:
             check_steps(spec, steps)
-        learner = StreamLearner(
+        learner = new_learner(
             spec,
             num_inputs=schema.num_inputs,
             num_outputs=len(targets),
@@ -238,16 +241,22 @@ def _new_session(schema: Schema, settings: RunSettings) -> Session:
             warmup=settings.warmup,
             seed=settings.seed,
             timed=settings.time is not None,
+            dates=schema.dates,
+            calendar=tuple(settings.calendar),
             delay=settings.delay,
+            categories=schema.codes,
         )
         return Session.begin(
             learner,
             labels or targets,
             level=settings.conformal,
+            groups=group_columns(settings.groups, schema),
             alarms=new_alarms(spec.task, targets, spec.horizon) if settings.alarms else None,
             horizons=StepsAhead(steps, targets) if steps else None,
             delay=settings.arrives or settings.delay,
+            baselines=settings.baselines,
         )
     except ValueError as error:
         said = str(error).replace("steps_ahead:", f"--horizon 1..{steps}:").replace("alarms:", "--alarms:")
+        said = f"--{said}" if said.startswith(("groups:", "baselines:")) else said
         raise RunError(said) from error

@@ -14,6 +14,7 @@ import polars as pl
 
 from streamgp.evaluation.columns import columns_of
 from streamgp.evaluation.scored_rows import ScoredRows
+from streamgp.evaluation.steps_ahead import NAMES
 from streamgp.numerics import checkpoint
 from streamgp.reports.tables import RULE, as_kept, as_series, keep_weights
 from streamgp.table.files import put_in_place, write_aside
@@ -110,7 +111,13 @@ class RunDirectory:
                 os.replace(self.checkpoint, gone)
             for part in self._parts.iterdir():
                 part.unlink()
-            for name in ("predictions.parquet", "weights.parquet", "metrics.json", "report.html"):
+            for name in (
+                "predictions.parquet",
+                "forecasts.parquet",
+                "weights.parquet",
+                "metrics.json",
+                "report.html",
+            ):
                 (self.directory / name).unlink(missing_ok=True)
             shutil.rmtree(gone, ignore_errors=True)
 
@@ -208,6 +215,7 @@ class RunDirectory:
         with self._writing():
             for table in TABLES:
                 self._join(table)
+            self._write_forecasts()
             write_json(self.directory / "metrics.json", metrics)
             # Renamed first: a folder with some of its parts could not be distinguished from one with all of them.
             gone = self.directory / ".parts.old"
@@ -216,18 +224,26 @@ class RunDirectory:
             shutil.rmtree(gone, ignore_errors=True)
 
     def _join(self, table: str) -> None:
-        parts = sorted(self._parts.glob(f"{table}-*.parquet"))
+        parts = [pl.scan_parquet(part, glob=False) for part in sorted(self._parts.glob(f"{table}-*.parquet"))]
+        empty = pl.LazyFrame({"row": pl.Series([], dtype=pl.Int64)})
+        self._put(table, pl.concat(parts, how="diagonal") if parts else empty)
+
+    def _put(self, table: str, frame: pl.LazyFrame) -> None:
+        """Write a whole table aside, and rename it."""
         aside = self.directory / f".{table}.tmp"
         try:
-            if parts:
-                each = [pl.scan_parquet(part, glob=False) for part in parts]
-                pl.concat(each, how="diagonal").sink_parquet(aside)
-            else:
-                pl.DataFrame({"row": pl.Series([], dtype=pl.Int64)}).write_parquet(aside)
+            frame.sink_parquet(aside)
             put_in_place(aside, self.directory / f"{table}.parquet")
         except BaseException:
             aside.unlink(missing_ok=True)
             raise
+
+    def _write_forecasts(self) -> None:
+        """Write ``forecasts.parquet``: an entry for each step of each forecast of several rows, and each target."""
+        predictions = pl.scan_parquet(self.directory / "predictions.parquet", glob=False)
+        found = forecasts_of(predictions, self.targets)
+        if found is not None:
+            self._put("forecasts", found)
 
     def _part(self, table: str, position: int) -> Path:
         return self._parts / f"{table}-{position:012d}.parquet"
@@ -245,3 +261,27 @@ class RunDirectory:
                 f"{self.directory}: could not write the results ({reason}); what was written before "
                 f"stands: fix this and {then}"
             ) from error
+
+
+def forecasts_of(predictions: pl.LazyFrame, targets: Sequence[str]) -> pl.LazyFrame | None:
+    """Return the forecasts of several rows, one after the other; None where the columns have none.
+
+    Returns
+    -------
+    polars.LazyFrame
+        ``origin``, the last row before the forecast; ``step``, how many rows ahead; ``row`` and, where there is one,
+        ``time`` of what was forecast; of several targets ``target``; ``y``; then mean, std and quantiles.
+    """
+    known = predictions.collect_schema().names()
+    if "step" not in known:
+        return None
+    origin = pl.when(pl.col("step") == 1).then(pl.col("row").shift(1)).forward_fill().alias("origin")
+    place = ["origin", "step", "row", *(["time"] if "time" in known else [])]
+    rows = predictions.with_columns(origin).filter(pl.col("step") > 0)
+    parts = []
+    for e, target in enumerate(targets):
+        suffix = "" if e == 0 else f"_{target}"
+        named = [pl.lit(target).alias("target")] if len(targets) > 1 else []
+        ahead = [pl.col(f"ahead_{name}{suffix}").alias(name) for name in NAMES]
+        parts.append(rows.select(*place, *named, pl.col("y" + suffix).alias("y"), *ahead))
+    return pl.concat(parts)

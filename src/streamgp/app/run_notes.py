@@ -5,14 +5,14 @@ from types import MappingProxyType
 from typing import Any
 
 from streamgp.evaluation import ClassificationMetrics
-from streamgp.evaluation.description import describe_unusual
+from streamgp.evaluation.description import describe_calendar, describe_unusual
 from streamgp.evaluation.scored_rows import Metrics
 from streamgp.reports.wording import plural
 from streamgp.stream.learner import StreamLearner
 from streamgp.table import Schema
 from streamgp.table.dates import IS_CLOCK, IS_UNSURE
 from streamgp.table.numbers import Gaps, say_unreadable
-from streamgp.table.schema import IS_DATE, TOO_MANY_LEVELS
+from streamgp.table.schema import IS_DATE
 
 
 def run_notes(
@@ -53,6 +53,9 @@ def run_notes(
         if count
     ]
     found += say_unreadable(gaps)
+    dates = [feature.name for feature in schema.features if feature.kind == "date"]
+    clock = f"; --time '{dates[0]}' lets forgetting follow it" if dates and schema.time is None else ""
+    found += [note + clock for note in describe_calendar(learner, dates)]
     found += [] if late is None else _of_late_labels(late)
     return found + describe_unusual(
         learner, metrics, schema.targets, skipped_rows, first_fault=first_fault, features=schema.feature_names
@@ -62,11 +65,8 @@ def run_notes(
 def left_out(name: str, reason: str, schema: Schema) -> str:
     """Say that a column was left out, why, and how to use it where there is a way."""
     advice = ""
-    if reason == TOO_MANY_LEVELS:
-        advice = "; lump rare values together to use it"
-    elif reason == IS_DATE and not any(feature.kind == "date" for feature in schema.features):
-        clock = f"--time '{name}' lets forgetting follow it, " if schema.time is None else ""
-        advice = f"; {clock}--calendar day,week,year makes inputs of its cycles"
+    if reason == IS_DATE and not any(feature.kind == "date" for feature in schema.features):
+        advice = "; --calendar day,week,year makes inputs of its cycles"
     elif reason in (IS_CLOCK, IS_UNSURE):
         advice = "; write date and time in one column, as 2024-01-31T12:00:00, to use it"
     return f"column '{name}' was left out: {reason}{advice}"

@@ -39,6 +39,8 @@ def run_stream(settings: RunSettings) -> Outcome:
         raise RunError("--alarms: expected labels that come in time, whose errors they test; leave out one option")
     if settings.arrives is not None and settings.conformal is not None:
         raise RunError("--conformal: expected it with labels in time or --delay, got --arrives; leave one out")
+    if settings.groups is not None and settings.conformal is None:
+        raise RunError("--groups: expected it with --conformal, the share that bands hold in each, got none; add it")
     if settings.spec.horizon and (settings.delay or settings.arrives is not None):
         raise RunError("--horizon: expected it with labels in time, got --delay or --arrives; leave one out")
     if settings.steps_ahead and (settings.delay or settings.arrives is not None):
@@ -86,7 +88,7 @@ def _open(settings: RunSettings, stored: dict[str, Any] | None = None) -> RowRea
         grades=settings.grades,
         exposure=settings.exposure,
         arrives=settings.arrives,
-        calendar=settings.calendar or (),
+        calendar=settings.calendar,
         reading=settings.reading,
     )
     target_map = TargetMap.of(settings.spec.target_transform, settings.spec.bounds)

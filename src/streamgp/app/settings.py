@@ -1,12 +1,13 @@
 """The settings of a run, as given on the command line."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from streamgp.models.registry import make_spec
 from streamgp.models.spec import Spec
+from streamgp.models.target_options import AUTO
 from streamgp.table.readers import Missing
 from streamgp.table.reading import AS_FOUND, Reading
 
@@ -36,11 +37,13 @@ class RunSettings:
     missing: Missing = "impute"
     reading: Reading = field(default=AS_FOUND, metadata=FREE)
     conformal: float | None = None
+    groups: list[str] | None = None
     delay: int = 0
     arrives: str | None = None
     alarms: bool = False
+    baselines: list[str] = field(default_factory=list)
     steps_ahead: int = 0
-    calendar: list[str] | None = None
+    calendar: list[str] = field(default_factory=lambda: [AUTO])
     out: Path | None = field(default=None, metadata=FREE)
     resume: bool = field(default=False, metadata=FREE)
     overwrite: bool = field(default=False, metadata=FREE)
@@ -51,7 +54,7 @@ class RunSettings:
         """Return what must not change when the run is resumed: the model, and the fields that are not `FREE`."""
         names = {each.name: each.metadata.get("in config", each.name) for each in fields(self)}
         kept = {stored: getattr(self, name) for name, stored in names.items() if stored is not None}
-        return asdict(self.spec) | kept | self.reading.config
+        return self.spec.stored | kept | self.reading.config
 
     def for_task(self, task: str) -> "RunSettings":
         """Return the settings with the model for what the target turned out to be.

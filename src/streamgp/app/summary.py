@@ -7,8 +7,9 @@ from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 
-from streamgp.reports import comparison_page, verdicts
-from streamgp.reports.wording import NAMELESS, clock, headline, last_value, number, plural, share
+from streamgp.metrics.shares import in_percent
+from streamgp.reports import comparison_page, step_verdict, verdicts
+from streamgp.reports.wording import NAMELESS, clock, headline, number, plural, share
 
 _NOTES = {
     "regression": "* mean log predictive density of the target in its own units, higher is better",
@@ -47,10 +48,17 @@ def print_summary(metrics: dict[str, Any], to_stderr: bool) -> None:
         if bands := metrics.get("conformal"):
             kind, size = ("sets", "size") if "size" in bands else ("bands", "width")
             console.print(
-                f"conformal {kind} of {share(bands['level'])} contained {share(bands['coverage'])} of the targets "
-                f"at a mean {size} of {number(bands[size])}; the model's own {share(bands['own']['coverage'])} at "
-                f"{number(bands['own'][size])}"
+                f"conformal {kind} of {in_percent(bands['level'], 1)} contained {share(bands['coverage'])} of the "
+                f"targets at a mean {size} of {number(bands[size])}; the model's own "
+                f"{share(bands['own']['coverage'])} at {number(bands['own'][size])}"
             )
+            if grouped := bands.get("groups"):
+                worst = max(grouped, key=lambda each: abs(each["coverage"] - bands["level"]))
+                console.print(
+                    f"of {len(grouped)} groups furthest from it: {worst['group']}, {share(worst['coverage'])} of "
+                    f"{plural(worst['rows'], 'row')}; the model's own {share(worst['own']['coverage'])}",
+                    markup=False,
+                )
         if matters := _importance(metrics.get("importance")):
             console.print(matters, markup=False)
         for line in _alarms(metrics.get("alarms")):
@@ -58,6 +66,8 @@ def print_summary(metrics: dict[str, Any], to_stderr: bool) -> None:
         for number_of, verdict in enumerate(verdicts.sentences(metrics)):
             if not number_of or verdict["mark"] != verdicts.MARKS["better"]:
                 console.print(verdict["text"], markup=False)
+        if by_step := step_verdict.sentence(metrics):
+            console.print(by_step["text"], markup=False)
     for warning in metrics["warnings"]:
         console.print(f"note: {warning}", markup=False)
 
@@ -135,9 +145,10 @@ def _number_table(metrics: dict[str, Any], task: str) -> Table:
     covered = share(metrics["coverage"]["95"])
     densities = (metrics["deviance"], metrics["pll"]) if counts else (metrics["pll"],)
     table.add_row(metrics["model"], *_errors(metrics), *map(number, densities), number(metrics["crps"]), covered)
-    for name, label in (("persistence", last_value(metrics)), ("running_mean", "the mean so far")):
-        scores = metrics["naive"][name]
-        table.add_row(label, *_errors(scores), *([number(scores["deviance"])] if counts else []), "", "", "")
+    for name, scores in metrics["naive"].items():
+        deviance = [number(scores["deviance"])] if counts else []
+        crps = number(scores["crps"]) if "crps" in scores else ""
+        table.add_row(verdicts.named(metrics, name), *_errors(scores), *deviance, "", crps, "")
     for name, scores in list(metrics["by_target"].items())[1:]:
         covered = share(scores["coverage"]["95"])
         table.add_row(f"target {name}", *_errors(scores), "", number(scores["crps"]), covered)

@@ -48,9 +48,11 @@ class History:
     added_noise: Float[np.ndarray, " n"] = field(default_factory=lambda: np.zeros(0))
 
     def check_restored(self) -> None:
-        """Raise ValueError if there are no points where there must be some."""
+        """Raise ValueError if there are no points where there must be some, or variances that are none."""
         if not (np.isfinite(self.U).all() and np.isfinite(self.locations).all()):
             raise ValueError("expected points of finite coordinates, got some that are not")
+        if not ((self.added_noise >= 0.0) & np.isfinite(self.added_noise)).all():
+            raise ValueError("expected added noise of finite variances, 0 or more, got other values")
 
     @classmethod
     def empty(cls, width: int) -> "History":

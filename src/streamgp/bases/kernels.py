@@ -12,10 +12,10 @@ from typing import ClassVar, Literal
 import numpy as np
 from jaxtyping import Float
 from scipy.special import chdtri, ndtri
-from scipy.stats import qmc
 
 from streamgp.core import AnyArray, namespace
 from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.sobol import sobol_points
 
 SamplingMethod = Literal["monte-carlo", "orthogonal", "quasi-monte-carlo"]
 
@@ -62,9 +62,7 @@ class Kernel(ABC):
         """
         coordinates = self._num_uniforms(dim)
         if method == "quasi-monte-carlo":
-            # A prefix of a power-of-two draw: the same points as drawing n, without scipy's balance warning.
-            sobol = qmc.Sobol(coordinates, rng=rng)
-            return self._frequencies(_inside(sobol.random_base2((n - 1).bit_length())[:n]), dim)
+            return self._frequencies(_inside(sobol_points(rng, n, coordinates)), dim)
         draws = self._frequencies(_inside(rng.random((n, coordinates))), dim)
         if method == "monte-carlo":
             return draws

@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float, Int
-from sklearn.base import clone
 
 from streamgp.bases.base import Basis
 from streamgp.bases.boosted import beside_plane, held_out
@@ -75,6 +74,8 @@ def remember(regressors: Any) -> tuple[str, ...]:
             if name in _given and _code(_given[name]) != _code(regressor):
                 for key in [key for key in _fitted if key[0] == name]:
                     del _fitted[key]
+            from sklearn.base import clone
+
             _given[name] = clone(regressor)
         names.append(name)
     return tuple(names)
@@ -118,7 +119,9 @@ class Learner(Basis):
     same rows. What is predicted that is no number counts as the mean.
 
     In a compiled program (a GPU, or float32; the engine for CPUs compiles no features) it is a callback of JAX's,
-    which needs two cores: with one, JAX waits for itself where the inputs are still being computed.
+    which needs two cores: with one, JAX waits for itself where the inputs are still being computed. On few cores it
+    may do so for ever even then (jax-ml/jax issue 25861); ``jax.config.update("jax_cpu_enable_async_dispatch",
+    False)`` before the first computation keeps it from that. It is the user's to call, as all of JAX's settings are.
 
     Parameters
     ----------
@@ -246,6 +249,8 @@ def _fit(name: str, X: np.ndarray, y: np.ndarray, n: int, seed: int, digest: byt
     if template is None:
         own = name.removeprefix(PREFIX)
         raise LearnerError(f"learners: expected {own}, which this process was not given; load the model with it")
+    from sklearn.base import clone
+
     fitted: list[Any] = []
     for target in y[:n].T:
         regressor: Any = clone(template)

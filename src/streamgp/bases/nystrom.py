@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float
-from scipy.linalg import get_lapack_funcs
+from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
 from streamgp.bases.base import Basis, Pullback, input_ranges
 from streamgp.bases.centres import bumps, k_means, slopes_of_bumps
@@ -74,16 +74,16 @@ class Nystrom(Basis):
         """Return the features, and the product with their Jacobian by the lengthscales; a stored L^-1 is constant."""
         whitening = _whitening(self.centres, self.lengthscale) if self.whitening is None else self.whitening
         across = bumps(X, self.centres, self.lengthscale)
-        Phi = across @ whitening.T
+        Phi = _times_triangle(across, whitening, transposed=True)
 
         def pullback(cotangent: np.ndarray) -> dict[str, Any]:
-            weight = cotangent @ whitening
+            weight = _times_triangle(cotangent, whitening)
             weight *= across
             _, by_lengthscale = slopes_of_bumps(X, self.centres, self.lengthscale, weight)
             if self.whitening is None:
                 # By K_zz it is -L^-T S L^-1, S the symmetric part of the lower triangle of cotangent' Phi
                 # (Murray 2016).
-                by_factor = np.tril(cotangent.T @ Phi)
+                by_factor = _lower_product(cotangent, Phi)
                 by_kernel = -0.5 * whitening.T @ (by_factor + by_factor.T - np.diag(np.diag(by_factor))) @ whitening
                 kernel = bumps(self.centres, self.centres, self.lengthscale)
                 by_lengthscale += slopes_of_bumps(self.centres, self.centres, self.lengthscale, by_kernel * kernel)[1]
@@ -119,3 +119,23 @@ def _whitening(
     potrf, trtri = get_lapack_funcs(("potrf", "trtri"), (kernel,))
     factor, failed = potrf(jittered(kernel), lower=True)
     return np.full_like(kernel, np.nan) if failed else trtri(factor, lower=True)[0]
+
+
+def _times_triangle(
+    A: Float[np.ndarray, "n f"], triangle: Float[np.ndarray, "f f"], transposed: bool = False
+) -> Float[np.ndarray, "n f"]:
+    """Return the product with a lower triangle, or with its transpose, at half the cost of a full one."""
+    (trmm,) = get_blas_funcs(("trmm",), (A, triangle))
+    return trmm(1.0, triangle, np.ascontiguousarray(A).T, lower=True, trans_a=not transposed).T
+
+
+def _lower_product(
+    A: Float[np.ndarray, "n f"], B: Float[np.ndarray, "n f"], block: int = 50
+) -> Float[np.ndarray, "f f"]:
+    """Return the lower triangle of A' B, a few columns at a time."""
+    found = np.zeros((A.shape[1], B.shape[1]))
+    for at in range(0, len(found), block):
+        found[at:, at : at + block] = A[:, at:].T @ B[:, at : at + block]
+        corner = found[at : at + block, at : at + block]
+        corner[:] = np.tril(corner)
+    return found

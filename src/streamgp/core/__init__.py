@@ -4,7 +4,19 @@ No algebra of a particular model lives here.
 """
 
 from streamgp.core.mapped import MappedPredictive
-from streamgp.core.model import FilterEngine, Info, Moments, OnlineModel, RowEngine, StreamModel
+from streamgp.core.model import (
+    ClassModel,
+    Described,
+    FilterEngine,
+    Info,
+    Moments,
+    OnlineModel,
+    RowEngine,
+    SeparableModel,
+    SingleRowModel,
+    SplittingModel,
+    StreamModel,
+)
 from streamgp.core.predictive import Predictive, trimmed
 from streamgp.core.side_by_side import NumericPredictive, SideBySide, mapped, side_by_side, unmapped
 from streamgp.core.target_map import TargetMap
@@ -12,6 +24,8 @@ from streamgp.numerics.arrays import AnyArray, namespace
 
 __all__ = [
     "AnyArray",
+    "ClassModel",
+    "Described",
     "FilterEngine",
     "Info",
     "MappedPredictive",
@@ -20,7 +34,10 @@ __all__ = [
     "OnlineModel",
     "Predictive",
     "RowEngine",
+    "SeparableModel",
     "SideBySide",
+    "SingleRowModel",
+    "SplittingModel",
     "StreamModel",
     "TargetMap",
     "mapped",

@@ -1,6 +1,8 @@
 """The contract of every online model, what it returns besides the prediction, and what the learner asks of it."""
 
 from abc import abstractmethod
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -90,11 +92,6 @@ class FilterEngine(Protocol):
         """The positions of the filters that started again, since their numbers were not finite."""
         ...
 
-    @property
-    def is_alarmed(self) -> bool:
-        """Whether parts of the model that rest are to wake, after the rows learnt."""
-        ...
-
     def predict(
         self, X: Float[np.ndarray, "n d"], times: Float[np.ndarray, " n"] | None, extra: np.ndarray | None = None
     ) -> Any:
@@ -133,8 +130,13 @@ class RowEngine(FilterEngine, Protocol):
         """The experts' weights for the next row."""
         ...
 
-    def load(self, model: Any, state: Any, rows: int) -> None:
-        """Go on from a state of the model, or of one with new experts in their places, after so many rows."""
+    @property
+    def is_due(self) -> bool:
+        """Whether the model is to be flushed and loaded, as other parts of it may work from here on."""
+        ...
+
+    def load(self, model: Any, state: Any) -> None:
+        """Go on from a state of the model, or of one with new experts in their places."""
         ...
 
     def moments(
@@ -144,30 +146,39 @@ class RowEngine(FilterEngine, Protocol):
         ...
 
 
+class Described(NamedTuple):
+    """What a model says of itself before the next row.
+
+    Attributes
+    ----------
+    weights
+        How much each expert counts.
+    rules
+        How much each of several weight rules counts, by name; empty where there is one.
+    share_working
+        Which share of the model's parts has worked, in the mean over the rows so far.
+    """
+
+    weights: Float[np.ndarray, " k"]
+    rules: Mapping[str, float] = MappingProxyType({})
+    share_working: float = 1.0
+
+
 class StreamModel(Module):
     """An `OnlineModel` that `streamgp.stream.StreamLearner` can drive; every state has a `last_time`.
 
     Subclass it in a package of `streamgp.models`, give it `num_inputs` and `num_outputs`, and say what is not as it
-    stands here.
+    stands here. What some models can do besides is in the protocols below.
     """
 
     # Whether `predict` and `update` take variance that single rows' noise has in addition.
     takes_extra_variance: ClassVar[bool] = False
-    # Whether `single_row` gives what learns row by row without touching every covariance each time.
-    has_single_row: ClassVar[bool] = False
-    # Whether `of_output` gives the model of one of several outputs.
-    splits_outputs: ClassVar[bool] = False
     # Whether the prediction is a mixture with a component for each expert; else `Info.weights` tells how they count.
     mixes_experts: ClassVar[bool] = True
     # Whether rows are learnt whose inputs are far outside all that was seen.
     learns_far_inputs: ClassVar[bool] = True
     # Sizes to which batches are padded for a model that compiles a program for each; none: they are not.
     padded_to: ClassVar[tuple[int, ...]] = ()
-
-    @property
-    def period(self) -> int | None:
-        """Return after how many rows it is decided which parts of the model rest; None where none ever do."""
-        return None
 
     @abstractmethod
     def init(self, key: Key, horizon: int = 0) -> Any:
@@ -193,43 +204,45 @@ class StreamModel(Module):
         """Learn from the rows in order; with a horizon, forecast from the `later` inputs after each of them."""
 
     @abstractmethod
-    def expert_weights(self, state: Any) -> Float[np.ndarray, " k"]:
-        """Return how much each expert counts in the next row."""
+    def describe(self, state: Any) -> Described:
+        """Return how much each expert counts in the next row, and what else there is to say."""
 
-    def with_prior_weights(self, state: Any, prior_log_weights: Float[AnyArray, " k"] | None) -> Any:
-        """Return the state with the weights at their prior, to whose logarithm `prior_log_weights` are added."""
+    def with_prior_weights(self, state: Any, prior_log_weights: Float[AnyArray, " k"] | None, rows: int) -> Any:
+        """Return the state after so many `rows` with the weights at their prior, to which these are added."""
         return state
 
-    def single_row(
-        self, inputs: Standardiser, targets: Standardiser, trim: float, state: Any, rows: int
-    ) -> RowEngine:
-        """Return the engine for rows that come singly, loaded with a state after so many `rows`."""
-        raise TypeError(f"{type(self).__name__} has no way of its own for single rows")
 
-    def rule_weights(self, state: Any) -> dict[str, float]:
-        """Return how much each of several weight rules counts for the next row, by name; empty where there is one."""
-        return {}
+@runtime_checkable
+class SingleRowModel(Protocol):
+    """A model that learns row by row without touching every covariance each time."""
 
-    def first_alarm(self, state: Any, scores: Float[np.ndarray, " n"], at: int) -> int | None:
-        """Return after how many rows from `at` on, with these scores, parts that rest are to wake, or None."""
-        return None
+    def single_row(self, inputs: Standardiser, targets: Standardiser, trim: float, state: Any) -> RowEngine:
+        """Return the engine for rows that come singly, loaded with a state."""
+        ...
 
-    def rested(self, state: Any, scores: Float[np.ndarray, " n"], at: int) -> tuple[Any, bool]:
-        """Let parts of the model rest or wake after rows with these scores, `at` in all; return whether any did."""
-        return state, False
 
-    def share_working(self, state: Any) -> float:
-        """Return which share of the model's parts has worked, in the mean over the rows so far."""
-        return 1.0
+@runtime_checkable
+class SeparableModel(Protocol):
+    """A model of several outputs, each of which can go on by itself."""
 
-    def of_output(self, state: Any, e: int) -> tuple["StreamModel", Any]:
-        """Return the model of one of several outputs and its state, to go on by itself."""
-        raise TypeError(f"{type(self).__name__} has no model of one output")
+    def of_output(self, state: Any, e: int) -> tuple[StreamModel, Any]:
+        """Return the model of one of several outputs and its state."""
+        ...
 
-    def add_class(self, state: Any, num_classes: int, rows: int) -> tuple["StreamModel", Any]:
+
+@runtime_checkable
+class ClassModel(Protocol):
+    """A model of labels, to which classes can be added."""
+
+    def add_class(self, state: Any, num_classes: int, rows: int) -> tuple[StreamModel, Any]:
         """Return the model and its state with one class more than `num_classes`, after so many `rows`."""
-        raise TypeError(f"{type(self).__name__} has no classes")
+        ...
+
+
+@runtime_checkable
+class SplittingModel(Protocol):
+    """A model that splits into local ones."""
 
     def describe_parts(self, state: Any, inputs: Standardiser, targets: Standardiser) -> list[dict[str, Any]]:
-        """Return the parts that the model has split into, in the units of the data; empty if it does not split."""
-        return []
+        """Return the parts that the model has split into, in the units of the data."""
+        ...

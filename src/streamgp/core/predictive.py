@@ -58,6 +58,9 @@ class Predictive(Module):
     limits
         For each row and output, the two ends beyond which a transformed target is not believed to lie, on the scale
         that is learnt: see `streamgp.core.MappedPredictive`. None: no ends.
+    noise
+        For each row and output, the factor by which noise that follows the inputs has multiplied `var`, see
+        `streamgp.core.noise_by_input`. None: it follows none.
     """
 
     log_weights: Float[AnyArray, "n k"]
@@ -68,6 +71,7 @@ class Predictive(Module):
     recalibration: Float[AnyArray, "n e j"] | None = None
     correlation: Float[AnyArray, "n e e"] | None = None
     limits: Float[AnyArray, "n 2 e"] | None = None
+    noise: Float[AnyArray, "n e"] | None = None
 
     @property
     def weights(self) -> Float[AnyArray, "n k"]:

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from streamgp.numerics.arrays import AnyArray, namespace
+from streamgp.numerics.digits import shortest
 
 Rows = Float[np.ndarray, "*n"]
 Bounds = tuple[float | None, float | None]
@@ -47,7 +48,9 @@ class TargetMap:
     def __post_init__(self) -> None:
         """Check that the parts go together."""
         if not self.low < self.high:
-            raise ValueError(f"bounds: expected the lower one below the upper, got {self.low:g} and {self.high:g}")
+            raise ValueError(
+                f"bounds: expected the lower one below the upper, got {shortest(self.low)} and {shortest(self.high)}"
+            )
         if self.transform == "logit" and not np.isfinite(self.high - self.low):
             raise ValueError(
                 f"target_transform: expected bounds on both sides with logit, got {self.interval}; give "
@@ -72,7 +75,7 @@ class TargetMap:
         """Return the interval of the targets, in words; ends that no target may meet are left open."""
         opens = "(" if np.isinf(self.low) or self.transform in ("log", "logit") else "["
         closes = ")" if np.isinf(self.high) or self.transform == "logit" else "]"
-        return f"{opens}{self.low:g}, {self.high:g}{closes}"
+        return f"{opens}{shortest(self.low)}, {shortest(self.high)}{closes}"
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -121,7 +124,7 @@ class TargetMap:
             outside |= y == self.high
         because = "" if self.transform is None else f" for target_transform={self.transform!r}"
         return {
-            int(row): f"expected a target in {self.interval}{because}, got {y[row][outside[row]][0]:g}"
+            int(row): f"expected a target in {self.interval}{because}, got {shortest(y[row][outside[row]][0])}"
             for row in np.flatnonzero(outside.any(axis=1))
         }
 

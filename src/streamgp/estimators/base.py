@@ -4,14 +4,14 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from streamgp.estimators.access import Access, access_to, alone
 from streamgp.estimators.columns import Columns
 from streamgp.estimators.early import warn_if_early, warn_of_codes
 from streamgp.estimators.late import LateTargets
 from streamgp.estimators.prediction import Prediction
-from streamgp.estimators.validation import Rows, check_fitted, check_inputs, check_rows, feature_names, seed_of
+from streamgp.estimators.scikit import Parameters
+from streamgp.estimators.validation import Rows, check_fitted, check_inputs, check_rows, column_names, seed_of
 from streamgp.evaluation.alarms import RATE, Alarm, Alarms
 from streamgp.evaluation.description import expert_table
 from streamgp.evaluation.result import collect
@@ -23,8 +23,8 @@ from streamgp.models.registry import make_spec
 from streamgp.models.spec import Spec
 from streamgp.numerics import checkpoint
 from streamgp.session import new_alarms
+from streamgp.stream.apart import learner_from_tree, new_learner
 from streamgp.stream.late_labels import LateLabels
-from streamgp.stream.learner import StreamLearner
 from streamgp.table.clock import Pace
 from streamgp.table.codes import MissingCodes
 from streamgp.table.containers import unmasked
@@ -32,7 +32,7 @@ from streamgp.table.containers import unmasked
 SHORT_WARMUP = 50  # below it a fifth of a short data set teaches too little
 
 
-class StreamEstimator(LateTargets, BaseEstimator):
+class StreamEstimator(LateTargets, Parameters):
     """An estimator that learns a stream in its order; its parameters are those of the classes derived from it.
 
     Several threads may call it: calls take place one after the other, in some order.
@@ -93,14 +93,14 @@ class StreamEstimator(LateTargets, BaseEstimator):
     def imputed_values_(self) -> int:
         """Return inputs that were missing in the rows so far, and filled."""
         self._check_fitted()
-        return self._learner.imputed_values
+        return self._learner.state.imputed_values
 
     @property
     @alone
     def outside_rows_(self) -> int:
         """Return rows after the warm-up that lay outside some basis' box and were moved to its edge there."""
         self._check_fitted()
-        return self._learner.outside_rows
+        return self._learner.state.outside_rows
 
     @property
     @alone
@@ -154,7 +154,7 @@ class StreamEstimator(LateTargets, BaseEstimator):
         tree = checkpoint.load_of(path, cls)
         with checkpoint.reading(path):
             estimator = cls(**tree["params"])
-            estimator._learner = StreamLearner.from_tree(tree["learner"])
+            estimator._learner = learner_from_tree(tree["learner"])
             estimator._single = tree["single"]
             if tree["late"] is not None:
                 estimator._late = LateLabels.from_tree(estimator._learner, tree["late"])
@@ -171,7 +171,7 @@ class StreamEstimator(LateTargets, BaseEstimator):
             return estimator, tree
 
     def _stored_params(self) -> dict[str, Any]:
-        return self.get_params()
+        return portable_params(self)
 
     def _more_to_store(self) -> dict[str, Any]:
         """Return what a checkpoint holds beyond what every estimator's does."""
@@ -240,7 +240,7 @@ class StreamEstimator(LateTargets, BaseEstimator):
     def _start(self, rows: Rows, default_warmup: int, delay: int = 0) -> None:
         spec = self._make_spec()
         least = MIN_WARMUP + rows.X.shape[1] + rows.y.shape[1] * len(spec.lags)
-        self._learner = StreamLearner(
+        self._learner = new_learner(
             spec,
             num_inputs=rows.X.shape[1],
             num_outputs=rows.y.shape[1],
@@ -250,6 +250,8 @@ class StreamEstimator(LateTargets, BaseEstimator):
             num_classes=self._classes_at_start,
             delay=delay,
             categories=rows.columns.categories,
+            dates=rows.columns.dates(rows.X.shape[1] - spec.exposure),
+            calendar=rows.columns.calendar,
         )
         self._columns, self._pace = rows.columns, rows.pace
         self._single, self._late, self._alarms = rows.single, None, None
@@ -260,7 +262,7 @@ class StreamEstimator(LateTargets, BaseEstimator):
         was_warm = self._learner.is_warmed_up
         self._learn_rows(rows)
         if not was_warm and self._learner.is_warmed_up:
-            warn_of_codes(self._learner, feature_names(self), self._names())
+            warn_of_codes(self._learner, column_names(self), self._names())
         self.skipped_rows_ += rows.skipped
 
     def _predict(self, X: Any, times: Any) -> Any:
@@ -276,6 +278,11 @@ class StreamEstimator(LateTargets, BaseEstimator):
     def _prediction(self, predictive: Any) -> Prediction:
         """Return what users ask about."""
         return Prediction(predictive, self._single, (self._learner.settings.seed, self._learner.rows))
+
+
+def portable_params(estimator: "StreamEstimator") -> dict[str, Any]:
+    """Return the parameters of an estimator that hold on any machine."""
+    return {name: value for name, value in estimator.get_params().items() if name != "device"}
 
 
 def _checked_warmup(warmup: Any, least: int) -> int:

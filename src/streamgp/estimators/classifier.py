@@ -4,18 +4,18 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
 
 from streamgp.estimators.access import alone
 from streamgp.estimators.docstrings import with_options
 from streamgp.estimators.labels import LabelEstimator, Labels, missing
+from streamgp.estimators.scikit import Classification, check_labels
 from streamgp.estimators.validation import Rows
 from streamgp.models.spec import Spec
+from streamgp.table.containers import to_array
 
 
 @with_options
-class StreamingGPClassifier(ClassifierMixin, LabelEstimator):
+class StreamingGPClassifier(Classification, LabelEstimator):
     """Classification on a stream: class probabilities for every row, learnt row by row, in constant memory.
 
     An online ensemble of basis expansions with a softmax likelihood; each target is learnt by a Laplace step
@@ -68,7 +68,8 @@ class StreamingGPClassifier(ClassifierMixin, LabelEstimator):
         robust: bool | None = None,
         missing: str = "impute",
         missing_values: Sequence[float | str] | float | str | None = None,
-        calendar: Sequence[str] | str | None = None,
+        calendar: Sequence[str] | str = "auto",
+        holidays: str | None = None,
         random_state: Any = 0,
     ) -> None:
         self.model = model
@@ -85,6 +86,7 @@ class StreamingGPClassifier(ClassifierMixin, LabelEstimator):
         self.missing = missing
         self.missing_values = missing_values
         self.calendar = calendar
+        self.holidays = holidays
         self.random_state = random_state
 
     # Generated: end
@@ -127,7 +129,7 @@ class StreamingGPClassifier(ClassifierMixin, LabelEstimator):
     def classes_(self) -> np.ndarray:
         """Return the labels."""
         self._check_fitted()
-        return self._labels.array[: self._learner.num_classes]
+        return self._labels.array[: self._learner.state.num_classes]
 
     # Inner works
 
@@ -140,7 +142,7 @@ class StreamingGPClassifier(ClassifierMixin, LabelEstimator):
 
     def _prepare(self, X: Any, y: Any, times: Any, reset: bool, classes: Any = None) -> Rows:
         """Return rows with class codes for targets; labels that usable rows have are known from now on."""
-        known = Labels.sorted_from(np.asarray([] if classes is None else classes)) if reset else self._labels
+        known = Labels.sorted_from(to_array([] if classes is None else classes)) if reset else self._labels
         codes, everything = known.encode(self._checked(y))
         rows, labels = known.admit(self._check_learn(X, codes, times, reset), everything)
         if reset:
@@ -151,5 +153,5 @@ class StreamingGPClassifier(ClassifierMixin, LabelEstimator):
     def _checked(self, y: Any) -> np.ndarray:
         """Return labels (n,), of which missing ones are allowed where rows are skipped."""
         y = self._as_labels(y)
-        check_classification_targets(y[~missing(y)])
+        check_labels(y[~missing(y)])
         return y

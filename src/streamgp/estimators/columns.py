@@ -12,18 +12,20 @@ import narwhals as nw
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.numerics.coding import CYCLES, cycle
+from streamgp.numerics.coding import level_codes
 from streamgp.stream.categories import Categories
 from streamgp.table import cells
+from streamgp.table.calendar import AUTO, calendar_names
 from streamgp.table.containers import is_missing
 from streamgp.table.dates import NO_DATE, Order, find_order
 from streamgp.table.frames import FrameLike
 from streamgp.table.numbers import Cell, Decimal, find_marks, to_numbers
-from streamgp.table.schema import IS_DATE, TOO_MANY_LEVELS, Feature, cycle_names
+from streamgp.table.schema import IS_DATE, MAX_LEVELS, MAX_STEPS_BACK, Feature, effect_names
 
-Kind = Literal["number", "category", "date", "clock"]
+Kind = Literal["number", "category", "date", "clock", "other date"]
 _DECIDING = 1_000  # rows
 UNKNOWN = -1.0  # the code of a level that has no column
+LEFT_OUT = ("clock", "other date")
 
 
 @dataclass(frozen=True)
@@ -32,20 +34,20 @@ class Columns:
 
     What a column is, the first rows say that are given together: by its type or, of text, by what most of its first
     1,000 cells are that are not missing, numbers, dates, or else categories. True and false are 1 and 0. A column of
-    categories becomes one of codes, which count the levels as they first come (a missing cell is a level); which of
-    them get an input of their own is for the learner to say (see `streamgp.stream.categories`). Dates become the
-    cycles of the calendar, or are left out.
+    categories becomes one of codes, which count the levels as they first come (a missing cell is a level) and, after
+    the first 50, are those of `level_code`; what they become as inputs is for the learner to say (see
+    `streamgp.stream.categories`). Dates become seconds since 1970, of which it makes the calendar, or are left out.
 
     Attributes
     ----------
     kinds
         Of each column of X; none of arrays, which hold numbers.
     levels
-        Of each column of X, the levels known.
-    cycles
-        Of the calendar; see `streamgp.numerics.coding.CYCLES`.
+        Of each column of X, the first levels.
+    calendar
+        What is made of dates; see `StreamSettings`.
     dated
-        Whether time stamps are dates, whose cycles are the last inputs.
+        Whether time stamps are dates of which the calendar is made too: they are the last column then.
     orders
         What dates of text that have the year at their end begin with, of each column of X.
     time_order
@@ -56,7 +58,7 @@ class Columns:
 
     kinds: tuple[Kind, ...] = ()
     levels: tuple[tuple[str, ...], ...] = ()
-    cycles: tuple[str, ...] = ()
+    calendar: tuple[str, ...] = ()
     dated: bool = False
     orders: tuple[Order, ...] = ()
     time_order: Order = ""
@@ -78,21 +80,25 @@ class Columns:
         given = [] if frame is None else zip(frame.iter_columns(), orders, decimals, strict=True)
         kinds: tuple[Kind, ...] = tuple(_kind(column, order, decimal) for column, order, decimal in given)
         dated = bool(calendar) and times is not None and np.asarray(times).dtype.kind not in "fiub"
-        if calendar and not dated and "date" not in kinds:
+        if calendar and tuple(calendar) != (AUTO,) and not dated and "date" not in kinds:
             raise ValueError(
                 "calendar: expected a column of dates in the frame X, or times that are dates, got neither; give "
-                "one, or leave calendar out"
+                "one, or leave calendar and holidays out"
             )
+        if frame is not None and (not calendar or AUTO in calendar):
+            clock = _clock(frame, kinds, orders) if calendar and not dated else None
+            kinds = tuple("other date" if kind == "date" and i != clock else kind for i, kind in enumerate(kinds))
         unreadable = [] if frame is None else _named_of(frame, kinds, ("clock",))
         if unreadable:
             warnings.warn(f"X: columns are left out: {', '.join(unreadable)}; {NO_DATE}", stacklevel=7)
-        left_out = [] if calendar or frame is None else _named_of(frame, kinds, ("date",))
+        left_out = [] if frame is None else _named_of(frame, kinds, ("other date",))
         if left_out:
             warnings.warn(
                 f"X: columns of dates are left out: {', '.join(left_out)}; their cycles are inputs with "
                 f"calendar=['day', 'week', 'year'], and times= takes the name of the column of times",
                 stacklevel=7,
             )
+        calendar = calendar if dated or "date" in kinds else ()
         stamps = np.asarray([] if times is None else times)
         time_order = find_order(stamps.ravel().tolist()) if stamps.dtype.kind in "OUT" else ""
         return cls(kinds, ((),) * len(kinds), tuple(calendar), dated, orders, time_order, decimals)
@@ -102,49 +108,53 @@ class Columns:
         """Whether nothing is to be done."""
         return not self.dated and all(kind == "number" for kind in self.kinds)
 
-    @property
-    def sources(self) -> list[int]:
-        """The column of X that each column of the learner comes from; -1 for time stamps."""
-        widths = {"number": 1, "category": 1, "date": 2 * len(self.cycles), "clock": 0}
-        found = [i for i, kind in enumerate(self.kinds) for _ in range(widths[kind])]
-        return found + [-1] * (2 * len(self.cycles) * self.dated)
+    def sources(self, width: int) -> list[int]:
+        """Return the column of X that each column of the learner, of which there are `width`, is; -1: time stamps."""
+        found = [i for i, kind in enumerate(self.kinds) if kind not in LEFT_OUT]
+        return (found if self.kinds else [*range(width - self.dated)]) + [-1] * self.dated
 
     @property
     def categories(self) -> tuple[int, ...]:
         """The columns of the learner that hold codes."""
-        return tuple(i for i, at in enumerate(self.sources) if at >= 0 and self.kinds[at] == "category")
+        used = [kind for kind in self.kinds if kind not in LEFT_OUT]
+        return tuple(i for i, kind in enumerate(used) if kind == "category")
+
+    def dates(self, width: int) -> tuple[int, ...]:
+        """Return the columns of the learner, of which there are `width`, that hold times."""
+        return tuple(
+            i for i, at in enumerate(self.sources(width)) if at < 0 or (self.kinds and self.kinds[at] == "date")
+        )
 
     @property
     def counts(self) -> list[int]:
-        """How many levels of each category are known."""
+        """How many levels of each category have a number in their order."""
         return [len(each) for each, kind in zip(self.levels, self.kinds, strict=True) if kind == "category"]
 
-    def names(self, given: Sequence[str], levels: Sequence[int]) -> list[str]:
-        """Return the names of the inputs of the model, of each category so many, by those of the columns of X."""
+    def names(self, given: Sequence[str], categories: Categories) -> list[str]:
+        """Return the names of the inputs of the model, by those of the columns of X."""
+        of_times = calendar_names("time", categories.entries) if self.dated else []
         if not self.kinds:
-            return [*given, *(cycle_names("time", self.cycles) if self.dated else [])]
-        known, found = iter(levels), []
+            return [*given, *of_times]
+        known, found = iter(categories.levels), []
         for name, kind, each in zip(given, self.kinds, self.levels, strict=True):
             if kind == "category":
-                found += Feature(name, "categorical", each[: next(known)]).encoded
-            elif kind != "clock":
-                found += [name] if kind == "number" else cycle_names(name, self.cycles)
-        return found + (cycle_names("time", self.cycles) if self.dated else [])
+                count = next(known)
+                one_hot = Feature(name, "categorical", each[:count]).encoded
+                found += one_hot if count else effect_names(name, categories.statistics)
+            elif kind not in LEFT_OUT:
+                found += [name] if kind == "number" else calendar_names(name, categories.entries)
+        return found + of_times
 
-    def left_out(self, given: Sequence[str], levels: Sequence[int]) -> dict[str, str]:
-        """Return why columns are no inputs of the model, by their names; for `levels` see `names`."""
-        known, found = iter(levels), {}
-        for name, kind in zip(given if self.kinds else (), self.kinds, strict=True):
-            if kind == "category" and not next(known):
-                found[name] = TOO_MANY_LEVELS
-            if kind == "clock" or (kind == "date" and not self.cycles):
-                found[name] = IS_DATE if kind == "date" else NO_DATE
-        return found
+    def left_out(self, given: Sequence[str]) -> dict[str, str]:
+        """Return why columns are no inputs of the model, by their names."""
+        named = zip(given if self.kinds else (), self.kinds, strict=True)
+        return {name: NO_DATE if kind == "clock" else IS_DATE for name, kind in named if kind in LEFT_OUT}
 
     def numbers(self, X: Any, known: Sequence[int] | None = None) -> tuple[Any, "Columns"]:
         """Return rows as numbers, in a frame if they came as one, and what is known with their levels.
 
-        `known` is how many levels of each category have a code, where there are to be no more; None takes in others.
+        `known` is how many levels of each category have a column, where there are to be no more, 0 where their worth
+        is learnt; None takes in others.
         """
         frame = _as_frame(X)
         if not self._needs_work(frame):
@@ -161,13 +171,14 @@ class Columns:
         for kind, column, each, order, decimal in zip(kinds, table, all_levels, orders, decimals, strict=True):
             if kind == "category":
                 codes = dict(zip(each, range(len(each)), strict=True))
-                if known is not None:
-                    count = next(counts)
+                if known is not None and (count := next(counts)):
                     codes = {level: code for level, code in codes.items() if code < count}
                 values.append(_codes(column, codes, grows=known is None))
                 levels.append(tuple(codes))
             else:
-                values.append(_seconds(column, order) if kind in ("date", "clock") else _numbers(column, decimal))
+                values.append(
+                    _seconds(column, order) if kind == "date" or kind in LEFT_OUT else _numbers(column, decimal)
+                )
                 levels.append(())
         return _made(X, names, values), replace(self, levels=tuple(levels) if self.kinds else ())
 
@@ -177,13 +188,9 @@ class Columns:
             return X
         kinds = self.kinds or ("number",) * X.shape[1]
         parts = [np.empty((len(X), 0))]
-        for i, kind in enumerate(kinds):
-            if kind == "date":
-                parts += [cycle(X[:, i], CYCLES[name]) for name in self.cycles]
-            elif kind != "clock":
-                parts.append(X[:, i : i + 1])
+        parts += [X[:, i : i + 1] for i, kind in enumerate(kinds) if kind not in LEFT_OUT]
         if self.dated and times is not None:
-            parts += [cycle(times, CYCLES[name]) for name in self.cycles]
+            parts.append(times[:, None])
         return np.concatenate(parts, axis=1)
 
     def _needs_work(self, frame: nw.DataFrame | None) -> bool:
@@ -199,7 +206,7 @@ class Columns:
         return {
             "kinds": list(self.kinds),
             "levels": [list(each) for each in self.levels],
-            "cycles": list(self.cycles),
+            "calendar": list(self.calendar),
             "dated": self.dated,
             "orders": list(self.orders),
             "time_order": self.time_order,
@@ -211,11 +218,11 @@ class Columns:
         """Return what `to_tree` was given."""
         orders = tuple(tree["orders"]), tree["time_order"], tuple(tree["decimals"])
         levels = tuple(map(tuple, tree["levels"]))
-        return cls(tuple(tree["kinds"]), levels, tuple(tree["cycles"]), tree["dated"], *orders)
+        return cls(tuple(tree["kinds"]), levels, tuple(tree["calendar"]), tree["dated"], *orders)
 
 
 def encoded_table(X: Any) -> tuple[Any, list[str] | None]:
-    """Return a frame with a column of numbers for each level that it has, and its names; what is no frame as it is.
+    """Return a frame with a column of numbers for each of the first 50 levels, and its names; no frame as it is.
 
     For models that take nothing but numbers: the levels of all rows have columns, which are 0 before the first row
     of a level.
@@ -227,8 +234,8 @@ def encoded_table(X: Any) -> tuple[Any, list[str] | None]:
     native = nw.from_native(frame, eager_only=True, pass_through=True)
     names = [str(name) for name in _columns_of(X)]
     table = columns.inputs(native.to_numpy() if isinstance(native, nw.DataFrame) else np.asarray(frame), None)
-    known = Categories(columns.categories, tuple(columns.counts))
-    return known(table.astype(np.float64)), columns.names(names, columns.counts)
+    known, nothing = Categories(columns.categories, tuple(columns.counts)), np.zeros((len(table), 0, 1))
+    return known(table.astype(np.float64), nothing), columns.names(names, known)
 
 
 def _as_frame(X: Any) -> nw.DataFrame | None:
@@ -258,6 +265,18 @@ def _decimals(frame: nw.DataFrame) -> tuple[Decimal | None, ...]:
     for name, question in marks.questions.items():
         raise ValueError(f"X: column {name!r}: {question}; turn it into numbers")
     return tuple(marks.decimals.get(name) for name in frame.columns)
+
+
+def _clock(frame: nw.DataFrame, kinds: Sequence[Kind], orders: Sequence[Order]) -> int | None:
+    """Return the column of dates by which rows come: of those that rise, the one with the most different ones."""
+    best, most = None, 0
+    for i, kind in enumerate(kinds):
+        times = _seconds(frame[:, i].head(_DECIDING), orders[i]) if kind == "date" else np.empty(0)
+        times = times[np.isfinite(times)]
+        different = len(np.unique(times))
+        if different > most and np.count_nonzero(np.diff(times) < 0.0) <= MAX_STEPS_BACK * len(times):
+            best, most = i, different
+    return best
 
 
 def _kind(column: nw.Series, order: Order, decimal: Decimal | None) -> Kind:
@@ -316,8 +335,10 @@ def _numbers(column: Any, decimal: Decimal | None = None) -> Float[np.ndarray, "
 def _codes(column: Any, codes: dict[str, int], grows: bool) -> Float[np.ndarray, " n"]:
     """Return the code of each cell; new levels are added to the codes if they may grow."""
     texts = ["" if is_missing(cell) else cells.to_text(cell) for cell in _cells(column)]
-    if grows:
-        return np.array([codes.setdefault(text, len(codes)) for text in texts], dtype=np.float64)
+    new = [text for text in dict.fromkeys(texts) if text not in codes] if grows else []
+    codes.update({text: len(codes) + i for i, text in enumerate(new[: MAX_LEVELS - len(codes)])})
+    if len(codes) == MAX_LEVELS:
+        return level_codes(texts, list(codes))
     return np.array([codes.get(text, UNKNOWN) for text in texts], dtype=np.float64)
 
 

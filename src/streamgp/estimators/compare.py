@@ -5,7 +5,6 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_array, check_consistent_length
 
 from streamgp.estimators import rivals
 from streamgp.estimators.base import StreamEstimator
@@ -18,7 +17,7 @@ from streamgp.evaluation.result import Evaluation
 from streamgp.models.option_type import whole_number
 from streamgp.progress import progress_bar
 from streamgp.table.frames import FrameLike
-from streamgp.table.given import check_numbers, to_floats
+from streamgp.table.given import as_numbers, to_floats
 
 
 def compare(
@@ -34,7 +33,8 @@ def compare(
     """Test-then-train several models on the same rows: each predicts every row before its target is seen.
 
     The models learn, one after the other. Scores are over the same rows for all: after the longest warm-up, with a
-    target, and with a prediction of every model.
+    target, with one before, and with a prediction of every model. Baselines that one would use instead stand beside
+    them: the last value, the mean so far, and the value a season before.
 
     Parameters
     ----------
@@ -79,9 +79,11 @@ def compare(
                 f"which would know all targets the second time; make another one"
             )
         first[id(model)] = name
+    from sklearn.utils import check_array, check_consistent_length
+
     inputs, _ = split_times(X, times)
     inputs, names = encoded_table(inputs)
-    check_numbers("X", inputs)
+    inputs = as_numbers("X", inputs)
     table = _with_gaps(check_array(inputs, dtype="float64", ensure_all_finite=False))
     targets = _with_gaps(to_floats("y", y))
     if targets.ndim != 1:
@@ -103,7 +105,10 @@ def compare(
         found[name] = found[name]._replace(warmup=max(warmup, found[name].warmup))
     scored = np.arange(len(targets)) >= max(of.warmup for of in found.values())
     scored &= ~np.isnan(targets + sum(of.mean for of in found.values()))
-    return Comparison(found, targets, scored, FrameLike.of(X, y))
+    own = (model._learner.seasons for model in models.values() if isinstance(model, StreamEstimator))
+    baselines = rivals.baselines(targets, next(own, None) or ())
+    scored &= np.isfinite(baselines["last value"].mean)
+    return Comparison(found, targets, scored, FrameLike.of(X, y), baselines)
 
 
 def _with_gaps(numbers: np.ndarray) -> np.ndarray:

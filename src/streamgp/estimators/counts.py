@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
-from sklearn.utils import column_or_1d
 
 from streamgp.estimators.access import alone
 from streamgp.estimators.base import StreamEstimator
@@ -13,20 +11,22 @@ from streamgp.estimators.docstrings import with_options
 from streamgp.estimators.explanations import Explanation, explanation, importance, inputs_of
 from streamgp.estimators.late import Later
 from streamgp.estimators.prediction import Prediction
+from streamgp.estimators.scikit import Regression, as_column
 from streamgp.estimators.single import as_table, in_order
 from streamgp.estimators.validation import Rows, check_inputs, check_one
 from streamgp.metrics.shares import probabilities
 from streamgp.models.spec import Spec
+from streamgp.numerics.digits import shortest
 from streamgp.stream.tasks import mean_and_variance
 from streamgp.table.codes import MissingCodes
 from streamgp.table.containers import unmasked
-from streamgp.table.given import check_numbers, to_floats
+from streamgp.table.given import as_numbers, to_floats
 
 _EXPOSURE = "exposure: the rows learnt {} exposure and {} came now; give it always or never"
 
 
 @with_options
-class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
+class StreamingGPCountRegressor(Regression, StreamEstimator):
     """Regression of counts on a stream: whole numbers from 0, with their whole predictive distribution.
 
     An online ensemble of basis expansions of the log rate; each target is learnt by a Laplace step
@@ -73,7 +73,8 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
         robust: bool | None = None,
         missing: str = "impute",
         missing_values: Sequence[float | str] | float | str | None = None,
-        calendar: Sequence[str] | str | None = None,
+        calendar: Sequence[str] | str = "auto",
+        holidays: str | None = None,
         random_state: Any = 0,
     ) -> None:
         self.model = model
@@ -91,6 +92,7 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
         self.missing = missing
         self.missing_values = missing_values
         self.calendar = calendar
+        self.holidays = holidays
         self.random_state = random_state
 
     # Generated: end
@@ -236,8 +238,7 @@ class StreamingGPCountRegressor(RegressorMixin, StreamEstimator):
         """Return rows whose targets are counts; the log of the exposure, if there is one, is their last input."""
         skip = self.missing == "skip"
         y = MissingCodes.of(self.missing_values).blank(unmasked(y))
-        check_numbers("y", y)
-        y = np.array(column_or_1d(y, warn=True), dtype=np.float64)
+        y = np.array(as_column(as_numbers("y", y)), dtype=np.float64)
         _refuse(y, _is_no_count(y), "y: expected whole numbers from 0", skip)
         log_exposure = None if exposure is None else self._log_exposure(exposure, len(y), skip, reset)
         if log_exposure is None and not reset and self._exposed:
@@ -295,5 +296,7 @@ def _refuse(values: np.ndarray, bad: np.ndarray, expected: str, skip: bool) -> N
     """Raise ValueError for a bad value; with `skip` make it NaN instead."""
     if bad.any() and not skip:
         row = int(np.argmax(bad))
-        raise ValueError(f"{expected}, got {values[row]:g} at row {row}; correct it, or skip it (missing='skip')")
+        raise ValueError(
+            f"{expected}, got {shortest(values[row])} at row {row}; correct it, or skip it (missing='skip')"
+        )
     values[bad] = np.nan

@@ -9,13 +9,21 @@ import numpy as np
 
 from streamgp.estimators.base import StreamEstimator, warmup_for
 from streamgp.estimators.explanations import inputs_of
+from streamgp.estimators.groups import group_columns
 from streamgp.estimators.late import check_delay, split_arrivals
 from streamgp.estimators.pipelines import is_pipeline, last_step, transformed
 from streamgp.estimators.sessions import EstimatorSession, check_rows_to_score
-from streamgp.estimators.time_column import split_times
-from streamgp.estimators.validation import Rows, feature_names, given_names, input_names, target_names
+from streamgp.estimators.time_column import split_times, with_dated_index
+from streamgp.estimators.validation import (
+    Rows,
+    column_names,
+    feature_names,
+    given_names,
+    input_names,
+    target_names,
+)
 from streamgp.evaluation.alarm_rows import Alarm
-from streamgp.evaluation.description import describe, describe_unusual
+from streamgp.evaluation.description import describe, describe_calendar, describe_unusual, named_kinds
 from streamgp.evaluation.inputs import Inputs
 from streamgp.evaluation.scored_rows import Metrics, ScoredRows
 from streamgp.evaluation.shown import Given
@@ -23,9 +31,12 @@ from streamgp.evaluation.steps_ahead import StepsAhead, check_steps
 from streamgp.metrics.shares import share
 from streamgp.models.option_type import whole_number
 from streamgp.progress import progress_bar
+from streamgp.session.by_task import check_baselines, check_groups
+from streamgp.stream.apart import learner_from_tree
 from streamgp.stream.learner import StreamLearner
 from streamgp.stream.outlook import check_horizon
 from streamgp.stream.settings import check_lags
+from streamgp.table.containers import as_given
 from streamgp.table.frames import FrameLike
 
 if TYPE_CHECKING:  # who has one has imported it
@@ -48,11 +59,13 @@ def evaluate(
     *,
     exposure: Any = None,
     conformal: float | None = None,
+    groups: str | int | Sequence[str | int] | None = None,
     delay: int | str = 0,
     alarms: bool = False,
     weights: bool = True,
     steps_ahead: int = 0,
     known_ahead: Sequence[int | str] = (),
+    baselines: Sequence[str] = (),
     progress: bool = True,
 ) -> Any:
     """Test-then-train: predict every row before its target is seen, score it, then learn it.
@@ -72,6 +85,11 @@ def evaluate(
     conformal
         The share of targets, such as 0.9, that bands beside the model's own are to hold, whatever the stream does:
         see `streamgp.evaluation.Conformal`. Of labels and grades it is sets that hold them: see `ConformalSets`.
+    groups
+        Columns of X, by name or number, in each group of whose rows conformal bands are to hold their share: levels
+        of a category, fifths of a number. ``"auto"``: fifths of the predicted noise and of the predicted standard
+        deviation. The model's own bands are tested in each group, with alarms of their own kind. For numbers and
+        counts. See `streamgp.evaluation.Conformal`.
     delay
         How many rows late labels come: with k the label of a row is learnt just before row k + 1 after it is
         predicted, so that a row is predicted from the labels up to k + 1 rows before. Or the name of a column of the
@@ -92,16 +110,22 @@ def evaluate(
     known_ahead
         The columns of X, by name or number, whose values are known so many rows ahead, such as the hour of the day;
         all others are filled in as if they were missing.
+    baselines
+        Those to stand beside the model besides the naive ones: ``["lightgbm"]`` is LightGBM, fitted anew to the last
+        10,000 rows every 500, with the same inputs and lags, and split-conformal bands. For numbers; it needs the
+        extra ``lightgbm``.
     progress
         Show a progress bar on a terminal.
 
     Raises
     ------
     ValueError
-        As `partial_fit` does; if `conformal` is no share, or asked for with a column of arrivals; if `delay` is
+        As `partial_fit` does; if `conformal` is no share, or asked for with a column of arrivals; if `groups` are
+        asked for without it or of labels or grades, or are no columns of X; if `delay` is
         neither, or asked for of a model with a horizon or with lags that are not above it; if `alarms` are asked for
         of labels or grades, or with a delay; if `steps_ahead` does not go with the model or a delay, or a column of
-        `known_ahead` is none of X; or if labels that `predict_later` waits for have not come.
+        `known_ahead` is none of X; if one of `baselines` is not to be had; or if labels that `predict_later` waits
+        for have not come.
 
     Returns
     -------
@@ -110,6 +134,7 @@ def evaluate(
         and grades have ``probabilities`` and ``predicted`` in place of mean, std and quantiles. ``to_frame()``,
         ``summary()``, ``plot(kind)`` and ``report(path)`` show them.
     """
+    X = as_given(X)
     while is_pipeline(model):
         X, times = split_times(X, times)
         if isinstance(delay, str):
@@ -118,14 +143,19 @@ def evaluate(
             raise ValueError("evaluate: expected the targets y as well, got none")
         model, X = last_step(model), transformed(model, X, y)
     if not isinstance(model, StreamEstimator):
-        others = (y, times, exposure, conformal, delay or None, steps_ahead or None)
+        others = (y, times, exposure, conformal, groups, delay or None, steps_ahead or None, baselines or None)
         if alarms or not weights or any(each is not None for each in others):
             raise ValueError("evaluate: expected a fleet and a frame that holds keys, times and targets, and no more")
         return model.evaluate(X)
     if y is None:
         raise ValueError("evaluate: expected the targets y as well, unless the model is a fleet")
+    like, X = FrameLike.of(X, y), with_dated_index(model, X, times)
     with model._access.lock:
         steps, delay = _check_options(model, steps_ahead, delay, alarms)
+        if groups is not None and conformal is None:
+            raise ValueError("groups: expected them with conformal=, the share that bands hold in each, got none")
+        check_groups(model._make_spec().task, groups)
+        check_baselines(model._make_spec().task, baselines, delay)
         arrives = None
         if isinstance(delay, str):
             X, arrives = split_arrivals(X, delay, times is not None)
@@ -141,14 +171,16 @@ def evaluate(
             delay=delay,
             arrives=None if arrives is None else arrives[rows.kept],
             level=None if conformal is None else share("conformal", conformal),
+            groups=group_columns(groups, split_times(X, times)[0], rows),
             alarms=model._tests_for_alarms(outputs) if alarms else None,
             horizons=_horizons(steps, known_ahead, split_times(X, times)[0], names, rows) if steps else None,
+            baselines=baselines,
         )
         parts, seconds = _feed(whole, model._learner, len(rows.X), weights, progress)
-        found, scores = whole.end(), whole.session.results()
+        found, scores = whole.end(), named_kinds(whole.session.results(), column_names(model))
         about = _describe(model, whole.session.metrics, scores, names, rows, seconds, found)
-        inputs = Inputs(StreamLearner.from_tree(model._learner.to_tree()), inputs_of(model))  # as it is now
-        given = Given(rows.kept, rows.given, FrameLike.of(X, y), about, weighed=weights, inputs=inputs)
+        inputs = Inputs(learner_from_tree(model._learner.to_tree()), inputs_of(model))  # as it is now
+        given = Given(rows.kept, rows.given, like, about, weighed=weights, inputs=inputs)
         result = model._collected(parts, scores, given)
         return result if found is None else replace(result, alarms=found)
 
@@ -210,7 +242,7 @@ def _describe(
         seconds=seconds,
         learnt=metrics.rows - metrics.warmup,
     )
-    left_out = model._columns.left_out(given_names(model), learner.levels)
+    left_out = model._columns.left_out(given_names(model))
     return about | {
         "alarms": None if alarms is None else [asdict(alarm) for alarm in alarms],
         "importance": None,  # found by the report
@@ -219,6 +251,7 @@ def _describe(
         "stopped": None,
         "warnings": [
             *(f"column '{name}' was left out: {reason}" for name, reason in left_out.items()),
+            *describe_calendar(learner, _dates(model), python=True),
             *describe_unusual(
                 learner,
                 metrics,
@@ -226,7 +259,7 @@ def _describe(
                 rows.skipped,
                 python=True,
                 first_fault=rows.fault,
-                features=feature_names(model),
+                features=column_names(model),
             ),
         ],
         "command": None,
@@ -234,10 +267,17 @@ def _describe(
     }
 
 
+def _dates(model: StreamEstimator) -> list[str]:
+    """Return the names of the columns that hold times."""
+    columns = model._columns
+    dates = [name for name, kind in zip(given_names(model), columns.kinds, strict=False) if kind == "date"]
+    return [*dates, *(["time"] if columns.dated else [])]
+
+
 def _horizons(steps: int, known: Sequence[int | str], X: Any, targets: list[str], rows: Rows) -> StepsAhead:
     """Return what forecasts and scores so many steps, with the inputs that are known ahead."""
     names = input_names(X, rows.X.shape[1])
-    inputs, sources = np.full(rows.X.shape, np.nan), np.array(rows.columns.sources or range(len(names)))
+    inputs, sources = np.full(rows.X.shape, np.nan), np.array(rows.columns.sources(rows.X.shape[1]))
     for column in known:
         if column not in names and not (isinstance(column, int) and 0 <= column < len(names)):
             raise ValueError(f"known_ahead: expected columns of X ({', '.join(names)}), got {column!r}")

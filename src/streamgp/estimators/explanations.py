@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from streamgp.core import mapped
 from streamgp.estimators.access import alone
 from streamgp.estimators.columns import Columns
 from streamgp.estimators.single import in_order
 from streamgp.estimators.validation import check_one, given_names
-from streamgp.stream import attribution
 from streamgp.stream.attribution import contributions
+from streamgp.stream.categories import Categories
 from streamgp.stream.learner import StreamLearner
 from streamgp.stream.tasks import Moments
 from streamgp.table.frames import FrameLike
@@ -60,11 +61,10 @@ class Explanation:
         )
 
 
-def groups_of(columns: Columns, names: Sequence[str], levels: Sequence[int]) -> dict[str, list[int]]:
+def groups_of(columns: Columns, names: Sequence[str], categories: Categories) -> dict[str, list[int]]:
     """Return which inputs of the model belong to each column of the user's rows; those without any are left out."""
-    known, found, at = iter(levels), {}, 0
-    for i, source in enumerate(columns.sources or range(len(names))):
-        width = next(known) if i in columns.categories else 1
+    sources, found, at = columns.sources(len(names) + columns.dated), {}, 0
+    for source, width in zip(sources, categories.each_width(len(sources)), strict=True):
         name = "time" if source < 0 else names[source]
         found.setdefault(name, []).extend(range(at, at + width))
         at += width
@@ -73,7 +73,7 @@ def groups_of(columns: Columns, names: Sequence[str], levels: Sequence[int]) -> 
 
 def inputs_of(estimator: Any) -> dict[str, list[int]]:
     """Return which inputs of an estimator's model belong to each column of X."""
-    return groups_of(estimator._columns, given_names(estimator), estimator._learner.levels)
+    return groups_of(estimator._columns, given_names(estimator), estimator._learner.categories)
 
 
 def importance(
@@ -83,7 +83,7 @@ def importance(
 
     Of several targets arrays (E,), in the order of their sums.
     """
-    found = attribution.influence(learner.settings, learner.state, groups, log_exposure)
+    found = learner.influence(groups, log_exposure)
     names = sorted(found, key=lambda name: -found[name].sum())
     return {name: float(found[name][0]) if single else found[name] for name in names}
 
@@ -96,10 +96,15 @@ def explanation(
     moments: Moments | None = None,
 ) -> Explanation:
     """Explain the prediction of a row, its inputs (D,) and its time."""
-    x, time = row[0], row[1] if learner.timed else None
-    start, change = contributions(
-        learner.settings, learner.state, x[None], list(groups.values()), learner.settings.seed, time, moments
-    )
+    (x, time), settings = row, learner.settings
+    kept, exposure = learner.kept_rows(), x[len(x) - settings.spec.exposure :]
+
+    def explained(X: np.ndarray) -> np.ndarray:
+        predictive = mapped(learner.predicted_at(X, time if learner.timed else None), settings.target_map)
+        return np.asarray(predictive.mean if moments is None else moments(predictive)[0])
+
+    goal = learner.state.inputs.fill(x[None])[0][:, : kept.shape[1]]
+    start, change = contributions(kept, goal, exposure, list(groups.values()), settings.seed, explained)
     mean, error = change.mean(axis=0), change.std(axis=0, ddof=1) / np.sqrt(len(change))
 
     def each(values: np.ndarray) -> Any:

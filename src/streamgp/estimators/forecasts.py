@@ -13,6 +13,7 @@ from streamgp.estimators.time_column import split_times
 from streamgp.estimators.validation import check_inputs, given_names
 from streamgp.metrics.shares import percents
 from streamgp.models.option_type import whole_number
+from streamgp.numerics.digits import shortest
 from streamgp.stream.learner import StreamLearner
 from streamgp.table.frames import FrameLike
 
@@ -55,8 +56,7 @@ def usual_step(learner: StreamLearner) -> float | None:
     """Return the warm-up's median gap, of an ensemble on a timed stream; None where it is not known."""
     if not learner.timed or not learner.is_warmed_up:
         return None
-    state = learner.state.apart[0] if learner.state.apart else learner.state
-    unit = getattr(state.model, "time_unit", None)
+    unit = getattr(learner.state.model, "time_unit", None)
     return None if unit is None else float(unit)
 
 
@@ -93,7 +93,7 @@ def forecast_frame(
     values |= dict(zip(QUANTILES, np.quantile(drawn, list(QUANTILES.values()), axis=0), strict=True))
     for each in level:
         ends = np.quantile(drawn, [0.5 - each / 200.0, 0.5 + each / 200.0], axis=0)
-        values |= {f"mean-lo-{each:g}": ends[0], f"mean-hi-{each:g}": ends[1]}
+        values |= {f"mean-lo-{shortest(each)}": ends[0], f"mean-hi-{shortest(each)}": ends[1]}
     return FrameLike.of(like).make(values)
 
 

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils import column_or_1d
 
 from streamgp.estimators.access import alone
 from streamgp.estimators.base import StreamEstimator
 from streamgp.estimators.explanations import Explanation, explanation, importance, inputs_of
 from streamgp.estimators.late import Later
+from streamgp.estimators.scikit import as_column
 from streamgp.estimators.single import as_table, in_order
 from streamgp.estimators.validation import Rows, check_one
 from streamgp.evaluation.result import ClassificationEvaluation, collect_classification
@@ -18,7 +18,7 @@ from streamgp.evaluation.shown import Given
 from streamgp.numerics.precision import float64
 from streamgp.stream.tasks import indicators
 from streamgp.table.codes import MissingCodes
-from streamgp.table.containers import is_missing, unmasked
+from streamgp.table.containers import is_missing, to_array, unmasked
 from streamgp.table.given import shown
 
 _WHOLE = 1 << 64  # NumPy has no whole numbers from this on
@@ -211,9 +211,11 @@ def as_labels(y: Any, skip: bool) -> np.ndarray:
         If there are both, something else, or none where there must be one.
     """
     y = unmasked(y)
-    labels = column_or_1d(y, warn=True)
+    labels = as_column(y)
     if labels.dtype.kind in "US" and isinstance(y, list | tuple):  # NumPy has turned numbers into text
         labels = np.asarray(y, dtype=object).reshape(-1)
+    elif labels.dtype.kind == "U" and not isinstance(y, np.ndarray):
+        labels = to_array(list(y)).reshape(-1)
     if labels.dtype.kind == "O":
         row = next((i for i, label in enumerate(labels) if np.ndim(label)), None)
         if row is not None:

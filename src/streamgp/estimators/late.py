@@ -25,6 +25,7 @@ from streamgp.stream.learner import StreamLearner
 from streamgp.stream.outlook import check_horizon
 from streamgp.table.clock import Pace
 from streamgp.table.codes import MissingCodes
+from streamgp.table.containers import to_array
 from streamgp.table.dates import find_order
 
 
@@ -100,7 +101,7 @@ def split_arrivals(X: Any, column: str, timed: bool) -> tuple[Any, Float[np.ndar
     if not (cells.dtype.is_numeric() or (timed and (cells.dtype.is_temporal() or cells.dtype == nw.String))):
         expected = "times, as the stream has them" if timed else "the number of rows after which a label is known"
         raise ValueError(f"delay: expected {expected}, in the column {column!r}, got {cells.dtype}")
-    values = cells.cast(nw.Float64).to_numpy() if cells.dtype.is_numeric() else cells.to_numpy()
+    values = cells.cast(nw.Float64).to_numpy() if cells.dtype.is_numeric() else to_array(cells)
     when = as_times(values, len(values), find_order(values.tolist()))
     assert when is not None
     return frame.drop(column).to_native(), np.where(np.isinf(when), np.nan, when)

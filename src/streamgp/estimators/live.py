@@ -8,7 +8,6 @@ import numpy as np
 from streamgp.core import Info
 from streamgp.estimators.base import StreamEstimator
 from streamgp.estimators.labels import LabelEstimator
-from streamgp.estimators.single import frame_of
 from streamgp.evaluation.scored_rows import ScoredRows
 from streamgp.likelihoods import AnyPredictive
 from streamgp.models.options import DEFAULT_WARMUP
@@ -20,6 +19,7 @@ from streamgp.stream.late_labels import LateLabels
 from streamgp.stream.outlook import Outlook, StandIn
 from streamgp.table import Chunk
 from streamgp.table.chunks import cut
+from streamgp.table.containers import frame_of
 from streamgp.table.given import to_floats
 
 
@@ -67,12 +67,21 @@ class LiveModel:
 
     @classmethod
     def begin(
-        cls, model: StreamEstimator, features: Sequence[str], timed: bool, labels: Sequence[str] = (), **more: Any
+        cls,
+        model: StreamEstimator,
+        features: Sequence[str],
+        timed: bool,
+        labels: Sequence[str] = (),
+        texts: Sequence[str] = (),
+        **more: Any,
     ) -> "LiveModel":
-        """Begin a stream of these features before its first row; `more` names the classes or the grades."""
+        """Begin a stream of these features before its first row; `more` names the classes or the grades.
+
+        Rows have a `level_code` for each of the `texts` among the features.
+        """
         if not features and not getattr(model, "lags", None):
             raise ValueError("features: expected one or more, or lags, got neither")
-        X = frame_of(dict.fromkeys(features, 0.0))
+        X = frame_of({name: ["level" if name in texts else 0.0] for name in features}, 1)
         y: Any = [labels[0]] if labels else [0.0]
         rows = model._prepare(X, y, [0.0] if timed else None, True, **more)
         model._start(rows, DEFAULT_WARMUP)
@@ -163,13 +172,14 @@ class LiveModel:
     def score(
         self,
         predictive: AnyPredictive,
+        X: np.ndarray,
         y: np.ndarray,
         flagged: np.ndarray,
         first: int,
         times: np.ndarray | None = None,
     ) -> ScoredRows:
         """Score rows that the learner's `step_one` predicted one after the other."""
-        rows = without_inputs(y, first + np.arange(len(y)), times)
+        rows = Chunk(X, y, times, first + np.arange(len(y)))
         return self.session.score(Info(predictive, np.zeros(len(y), bool)), rows, True, flagged=flagged)
 
     def encode(self, y: Sequence[Any]) -> np.ndarray:

@@ -4,18 +4,18 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 
 from streamgp.estimators.access import alone
 from streamgp.estimators.docstrings import with_options
 from streamgp.estimators.labels import LabelEstimator, Labels, missing
+from streamgp.estimators.scikit import Classification
 from streamgp.estimators.validation import Rows
 from streamgp.models.spec import Spec
-from streamgp.table.containers import order_of
+from streamgp.table.containers import order_of, to_array
 
 
 @with_options
-class StreamingGPOrdinal(ClassifierMixin, LabelEstimator):
+class StreamingGPOrdinal(Classification, LabelEstimator):
     """Ordinal regression on a stream: probabilities of grades that have an order but no distances.
 
     One latent function and thresholds between the grades, a cumulative probit model; the thresholds are learnt in the
@@ -61,7 +61,8 @@ class StreamingGPOrdinal(ClassifierMixin, LabelEstimator):
         robust: bool | None = None,
         missing: str = "impute",
         missing_values: Sequence[float | str] | float | str | None = None,
-        calendar: Sequence[str] | str | None = None,
+        calendar: Sequence[str] | str = "auto",
+        holidays: str | None = None,
         random_state: Any = 0,
     ) -> None:
         self.model = model
@@ -78,6 +79,7 @@ class StreamingGPOrdinal(ClassifierMixin, LabelEstimator):
         self.missing = missing
         self.missing_values = missing_values
         self.calendar = calendar
+        self.holidays = holidays
         self.random_state = random_state
 
     # Generated: end
@@ -158,7 +160,7 @@ def _in_order(y: np.ndarray, grades: Any) -> Labels:
     if grades is None:
         known = Labels.sorted_from(y[~missing(y)])
     else:
-        each = np.asarray(grades)
+        each = to_array(grades)
         known = Labels(tuple(dict.fromkeys(each.tolist())), each.dtype.str)
     if len(known.names) < 2:
         raise ValueError(

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
-from scipy import sparse
 
 from streamgp.estimators.base import StreamEstimator, default_warmup
 
@@ -49,7 +48,7 @@ def transformed(pipeline: "Pipeline", X: Any, y: Any) -> Any:
         before.fit(_leading(X, first), _leading(y, first))
         pipeline.steps[:-1] = before.steps
     found: Any = before.transform(X)
-    return found.toarray() if sparse.issparse(found) else found
+    return found.toarray() if hasattr(found, "toarray") else found
 
 
 def _rows_of_warmup(model: StreamEstimator, y: Any) -> int:

@@ -5,16 +5,16 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
 
 from streamgp.bases.learners import check_same, remember
 from streamgp.core.conditional import Conditional
 from streamgp.estimators.access import alone
-from streamgp.estimators.base import StreamEstimator
+from streamgp.estimators.base import StreamEstimator, portable_params
 from streamgp.estimators.docstrings import with_options
 from streamgp.estimators.explanations import Explained
 from streamgp.estimators.forecasts import Forecasting
 from streamgp.estimators.prediction import Prediction
+from streamgp.estimators.scikit import Regression
 from streamgp.estimators.single_rows import SingleRowEstimator
 from streamgp.estimators.validation import Rows, check_given, check_same_targets, check_within
 from streamgp.metrics.shares import probabilities
@@ -23,7 +23,7 @@ from streamgp.numerics import checkpoint
 
 
 @with_options
-class StreamingGPRegressor(RegressorMixin, Explained, Forecasting, SingleRowEstimator, StreamEstimator):
+class StreamingGPRegressor(Regression, Explained, Forecasting, SingleRowEstimator, StreamEstimator):
     """Regression on a stream: predicts with error bars, learns row by row, in constant memory.
 
     An online ensemble of Gaussian processes and other basis expansions (Lu et al. 2022; Waxman and Djuric 2024).
@@ -82,15 +82,18 @@ class StreamingGPRegressor(RegressorMixin, Explained, Forecasting, SingleRowEsti
         warmup_posterior: str = "condition",
         robust: bool | None = None,
         recalibrate: bool | None = None,
+        noise_by_input: bool | None = None,
         rest: bool | None = None,
         renew: bool | None = None,
+        device: str = "auto",
         lags: Any = None,
         horizon: int | None = None,
         missing: str = "impute",
         bounds: tuple[float | None, float | None] | None = None,
         target_transform: str | None = None,
         missing_values: Sequence[float | str] | float | str | None = None,
-        calendar: Sequence[str] | str | None = None,
+        calendar: Sequence[str] | str = "auto",
+        holidays: str | None = None,
         random_state: Any = 0,
     ) -> None:
         self.model = model
@@ -108,8 +111,10 @@ class StreamingGPRegressor(RegressorMixin, Explained, Forecasting, SingleRowEsti
         self.warmup_posterior = warmup_posterior
         self.robust = robust
         self.recalibrate = recalibrate
+        self.noise_by_input = noise_by_input
         self.rest = rest
         self.renew = renew
+        self.device = device
         self.lags = lags
         self.horizon = horizon
         self.missing = missing
@@ -117,6 +122,7 @@ class StreamingGPRegressor(RegressorMixin, Explained, Forecasting, SingleRowEsti
         self.target_transform = target_transform
         self.missing_values = missing_values
         self.calendar = calendar
+        self.holidays = holidays
         self.random_state = random_state
 
     # Generated: end
@@ -235,7 +241,7 @@ class StreamingGPRegressor(RegressorMixin, Explained, Forecasting, SingleRowEsti
         and for each pair those in which both targets were there.
         """
         self._check_fitted()
-        return self._learner.error_correlation
+        return self._learner.state.error_correlation
 
     def _conditional(self, X: Any, times: Any, given: Any) -> Any:
         """Return the prediction of rows, given some of their targets if there are any."""
@@ -252,7 +258,7 @@ class StreamingGPRegressor(RegressorMixin, Explained, Forecasting, SingleRowEsti
     # Inner works
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
+        self.__dict__.update(state)
         remember(self.learners or ())  # it may be another process
 
     def _make_spec(self, **more: Any) -> Spec:
@@ -274,4 +280,4 @@ class StreamingGPRegressor(RegressorMixin, Explained, Forecasting, SingleRowEsti
         # Lags as they were understood: a range, say, could not be stored.
         as_given = self.lags is None or isinstance(self.lags, str)
         named = {"learners": list(remember(self.learners))} if self.learners else {}
-        return self.get_params() | named | ({} if as_given else {"lags": self._learner.spec.lags})
+        return portable_params(self) | named | ({} if as_given else {"lags": self._learner.spec.lags})

@@ -1,19 +1,17 @@
 """Models of other libraries along a stream: each row is predicted, then learnt, as by our own."""
 
 import inspect
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from scipy.special import ndtri
-from sklearn.base import BaseEstimator, is_regressor
-from sklearn.exceptions import NotFittedError
-from sklearn.utils import get_tags
-from sklearn.utils.validation import check_is_fitted
 
 from streamgp.evaluation.comparison import ModelRows
+from streamgp.evaluation.seasonal import SeasonalNaive
 from streamgp.metrics import crps_gaussian, log_score_gaussian
 from streamgp.progress import Bar
 
@@ -29,12 +27,22 @@ def is_of_river(model: Any) -> bool:
 
 def is_of_sklearn(model: Any) -> bool:
     """Return whether a model is a regressor of scikit-learn's kind."""
-    return isinstance(model, BaseEstimator) and hasattr(model, "predict") and is_regressor(model)
+    base = sys.modules.get("sklearn.base")  # who has such a model has imported it
+    return (
+        base is not None
+        and isinstance(model, base.BaseEstimator)
+        and hasattr(model, "predict")
+        and base.is_regressor(model)
+    )
 
 
 def takes_gaps(model: Any) -> bool:
     """Return whether a model takes inputs that are missing."""
-    return is_of_river(model) or bool(get_tags(model).input_tags.allow_nan)
+    if is_of_river(model):
+        return True
+    from sklearn.utils import get_tags
+
+    return bool(get_tags(model).input_tags.allow_nan)
 
 
 def run(model: Any, X: Rows, y: Column, names: list[str], refit_every: int, bar: Bar) -> ModelRows:
@@ -55,6 +63,22 @@ def run(model: Any, X: Rows, y: Column, names: list[str], refit_every: int, bar:
     std = np.where(std > 0.0, std, np.nan)
     covered = np.where(np.isnan(y + mean), np.nan, np.abs(y - mean) <= _HALF_BAND * std)
     return ModelRows(mean, -log_score_gaussian(mean, std, y), crps_gaussian(mean, std, y), covered, seconds, warmup)
+
+
+def baselines(y: Column, seasons: Iterable[int]) -> dict[str, ModelRows]:
+    """Return what one would use instead of a model, by name: nothing before the first target."""
+    known = np.isfinite(y)
+    count = np.cumsum(known)
+    came = np.append(np.nan, y[known])
+    last = came[np.append(0, count[:-1])]
+    sums = np.cumsum(np.where(known, y, 0.0))
+    so_far = np.append(np.nan, (sums / np.where(count, count, np.nan))[:-1])
+    found = {"last value": last, "mean so far": so_far}
+    naive, seasons = SeasonalNaive(1, 1), tuple(seasons)
+    naive.begin(seasons)
+    for season, before in zip(seasons, naive.next(y[:, None], last[:, None], 1), strict=True):
+        found[f"value of {season:,} rows before"] = before[:, 0]
+    return {name: ModelRows(mean, None, None, None, 0.0, 0) for name, mean in found.items()}
 
 
 def _by_dictionaries(model: Any, X: Rows, y: Column, names: list[str], bar: Bar) -> tuple[Column, Column]:
@@ -78,6 +102,9 @@ def _by_dictionaries(model: Any, X: Rows, y: Column, names: list[str], bar: Bar)
 
 def _row_by_row(model: Any, X: Rows, y: Column, bar: Bar) -> Column:
     """Return the means of a model of scikit-learn that learns on; none before its first row."""
+    from sklearn.exceptions import NotFittedError
+    from sklearn.utils.validation import check_is_fitted
+
     try:
         check_is_fitted(model)
         fitted = True

@@ -1,6 +1,6 @@
 """A session of an estimator: rows of one call, predicted, scored and tested before it learns them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,6 +8,7 @@ import numpy as np
 from streamgp.estimators.base import StreamEstimator
 from streamgp.estimators.validation import Rows
 from streamgp.evaluation import Alarm, Alarms, ScoredRows, StepsAhead
+from streamgp.evaluation.row_groups import GroupColumn
 from streamgp.session import Session
 from streamgp.table import Chunk
 from streamgp.table.chunks import cut
@@ -39,7 +40,7 @@ class EstimatorSession:
         Of a new model.
     delay
         How many rows late every label comes, or the name of what says when each does, which is `arrives` (n,).
-    level, alarms, horizons
+    level, groups, alarms, horizons, baselines
         As in `Session.begin`; the model keeps the alarms.
     """
 
@@ -52,8 +53,10 @@ class EstimatorSession:
         delay: int | str = 0,
         arrives: np.ndarray | None = None,
         level: float | None = None,
+        groups: Sequence[GroupColumn] = (),
         alarms: Alarms | None = None,
         horizons: StepsAhead | None = None,
+        baselines: Sequence[str] = (),
     ) -> None:
         if not model.__sklearn_is_fitted__():
             model._start(rows, default_warmup, delay if isinstance(delay, int) else 0)
@@ -61,7 +64,14 @@ class EstimatorSession:
         if alarms is not None:
             model._alarms = alarms
         self.session = Session.begin(
-            learner, model._names(), level=level, alarms=alarms, horizons=horizons, delay=delay
+            learner,
+            model._names(),
+            level=level,
+            groups=groups,
+            alarms=alarms,
+            horizons=horizons,
+            delay=delay,
+            baselines=baselines,
         )
         self._model, self._given = model, rows
         self._first, self._count = (0, 0) if alarms is None else (alarms.next_row, alarms.count)

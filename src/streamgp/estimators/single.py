@@ -8,7 +8,7 @@ import numpy as np
 
 from streamgp.estimators.times import as_times
 from streamgp.table.codes import MissingCodes
-from streamgp.table.containers import unmasked
+from streamgp.table.containers import as_row, frame_of
 from streamgp.table.given import to_float
 
 
@@ -23,34 +23,27 @@ def in_order(estimator: Any, x: Any, time: Any = None, *, comes: bool = False) -
         If a dictionary lacks a feature or has another one, if the features have no names, or a value is no number
         where there must be one.
     """
+    x = as_row(x)
     values = MissingCodes.of(estimator.missing_values).blank(
-        list(_named(estimator, x).values()) if isinstance(x, Mapping) else unmasked(x)
+        list(_named(estimator, x).values()) if isinstance(x, Mapping) else x
     )
     columns, learner = estimator._columns, estimator._learner
     if columns.are_numbers:
         return values
-    known = learner.levels if learner.is_warmed_up else None if comes else columns.counts
+    known = learner.categories.levels if learner.is_warmed_up else None if comes else columns.counts
     table, columns = columns.numbers([list(values)], known)
     if comes:
         estimator._columns = columns
-    stamp = None if time is None else as_times(np.asarray([time]), 1, columns.time_order)
+    stamp = None if time is None else as_times([time], 1, columns.time_order)
     return columns.inputs(np.asarray(table, dtype=np.float64), stamp)[0]
 
 
 def as_table(estimator: Any, x: Any) -> Any:
     """Return a row as the methods for many rows take it; a dictionary as a frame. Errors are those of `in_order`."""
+    x = as_row(x)
     if not isinstance(x, Mapping):
-        return [unmasked(x)]
-    return frame_of(_named(estimator, x))
-
-
-def frame_of(named: Mapping[str, Any]) -> Any:
-    """Return cells by their names as a frame of one row; without any, as an array."""
-    if not named:
-        return np.empty((1, 0))
-    import polars as pl  # heavy, and for dictionaries alone
-
-    return pl.DataFrame({name: [value] for name, value in named.items()})
+        return [x]
+    return frame_of({name: [value] for name, value in _named(estimator, x).items()}, 1)
 
 
 def _named(estimator: Any, x: Mapping[Any, Any]) -> dict[str, Any]:

@@ -7,8 +7,9 @@ import numpy as np
 
 from streamgp.table import cells
 from streamgp.table.clock import Jump, Pace, judge, judge_one, say_jump
+from streamgp.table.containers import to_array
 from streamgp.table.dates import Order, advise_on_date
-from streamgp.table.given import check_numbers
+from streamgp.table.given import as_numbers
 
 
 class JumpError(ValueError):
@@ -22,18 +23,18 @@ def as_times(times: Any, rows: int, order: Order = "") -> np.ndarray | None:
     """
     if times is None:
         return None
-    given = np.asarray(times)
+    given = to_array(times)
     if given.shape != (rows,):
         raise ValueError(f"times: expected {rows} of them, one per row, got shape {given.shape}")
     if given.dtype.kind in "mM":
         nanoseconds = given.astype(f"{given.dtype.kind}8[ns]").astype(np.int64)
         return np.where(np.isnat(given), np.nan, nanoseconds / 1e9)
     if given.dtype.kind == "c":
-        check_numbers("times", times)
+        as_numbers("times", times)
     try:
         return given.astype(np.float64)
     except OverflowError:
-        check_numbers("times", given)
+        as_numbers("times", given)
         raise
     except (TypeError, ValueError):
         found = cells.to_seconds(given.tolist(), order)

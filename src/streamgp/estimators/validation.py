@@ -4,15 +4,13 @@ from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
-from sklearn.exceptions import NotFittedError
-from sklearn.utils import check_consistent_length, check_random_state
-from sklearn.utils.validation import validate_data
 
 from streamgp.core import TargetMap
-from streamgp.estimators.columns import Columns
-from streamgp.estimators.time_column import split_times
+from streamgp.estimators.columns import LEFT_OUT, Columns
+from streamgp.estimators.scikit import checked_inputs, checked_rows, not_fitted
+from streamgp.estimators.time_column import split_times, with_dated_index
 from streamgp.estimators.times import are_dates, as_times, judge_times
-from streamgp.models.options import CALENDAR, MISSING_VALUES
+from streamgp.models.options import MISSING_VALUES, calendar_of
 from streamgp.models.spec import Spec
 from streamgp.models.target_options import NONE
 from streamgp.stream.learner import StreamLearner
@@ -20,7 +18,7 @@ from streamgp.table import cells
 from streamgp.table.clock import Pace
 from streamgp.table.codes import MissingCodes
 from streamgp.table.containers import check_unit, unmasked
-from streamgp.table.given import check_numbers, to_float, to_floats
+from streamgp.table.given import as_numbers, to_float, to_floats
 from streamgp.table.summer_time import advise_on_order
 
 
@@ -74,7 +72,7 @@ class Rows(NamedTuple):
 def check_fitted(estimator: Any) -> None:
     """Raise NotFittedError if the estimator has not seen any row."""
     if not estimator.__sklearn_is_fitted__():
-        raise NotFittedError(
+        raise not_fitted(
             f"This {type(estimator).__name__} has not seen any row yet: call partial_fit or fit before this."
         )
 
@@ -83,6 +81,8 @@ def seed_of(random_state: Any) -> int:
     """Return the seed that scikit-learn's `random_state` stands for."""
     if isinstance(random_state, int | np.integer):
         return int(random_state)
+    from sklearn.utils import check_random_state
+
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
@@ -98,20 +98,18 @@ def check_rows(estimator: Any, X: Any, y: Any, times: Any, *, learner: StreamLea
         skipped), or, under ``missing="raise"``, a row holds NaN or infinity.
     """
     check_missing(estimator.missing)
-    X, times = split_times(unmasked(X), unmasked(times))
+    X, times = split_times(with_dated_index(estimator, X, times), times)
     X, y = MissingCodes.of(estimator.missing_values).blank(X), unmasked(y)
     _check_timed(times, learner)
     if learner is None:
-        columns = Columns.of_first(X, times, () if estimator.calendar is None else CALENDAR.check(estimator.calendar))
+        columns = Columns.of_first(X, times, calendar_of(estimator.calendar, estimator.holidays))
     else:
         columns = estimator._columns
-    X, columns = columns.numbers(X, learner.levels if learner is not None and learner.is_warmed_up else None)
-    as_it_is = {"dtype": np.float64, "ensure_all_finite": False}
-    _check_cells(X)
-    check_numbers("y", y)
-    separately: Any = ({**as_it_is, "ensure_min_features": _min_columns(estimator)}, {**as_it_is, "ensure_2d": False})
-    X, y = validate_data(estimator, X, y, reset=learner is None, validate_separately=separately)
-    check_consistent_length(X, y)
+    X, columns = columns.numbers(
+        X, learner.categories.levels if learner is not None and learner.is_warmed_up else None
+    )
+    X, y = _as_cells(X), as_numbers("y", y)
+    X, y = checked_rows(estimator, X, y, reset=learner is None, least=_min_columns(estimator))
     single = y.ndim == 1
     y = y.reshape(len(X), -1)
     dated = are_dates(times)
@@ -163,20 +161,12 @@ def check_within(spec: Spec, rows: Rows) -> None:
 
 def check_inputs(estimator: Any, X: Any, times: Any, learner: StreamLearner) -> tuple[np.ndarray, np.ndarray | None]:
     """Check inputs, and the times of a timed stream, to predict for."""
-    X, times = split_times(unmasked(X), unmasked(times))
+    X, times = split_times(with_dated_index(estimator, X, times), times)
     X = MissingCodes.of(estimator.missing_values).blank(X)
     _check_timed(times, learner)
     columns: Columns = estimator._columns
-    X = columns.numbers(X, learner.levels if learner.is_warmed_up else columns.counts)[0]
-    _check_cells(X)
-    X = validate_data(
-        estimator,
-        X,
-        reset=False,
-        dtype=np.float64,
-        ensure_all_finite=False,
-        ensure_min_features=_min_columns(estimator),
-    )
+    X = columns.numbers(X, learner.categories.levels if learner.is_warmed_up else columns.counts)[0]
+    X = checked_inputs(estimator, _as_cells(X), reset=False, least=_min_columns(estimator))
     dated = are_dates(times)
     times = as_times(times, len(X), columns.time_order)
     X = columns.inputs(X, times)
@@ -206,7 +196,14 @@ def input_names(X: Any, columns: int) -> list[str]:
 
 def feature_names(estimator: Any) -> list[str]:
     """Return what the inputs are called: by the columns of the user's frames, or else x0, x1, ..."""
-    return estimator._columns.names(given_names(estimator), estimator._learner.levels)
+    return estimator._columns.names(given_names(estimator), estimator._learner.categories)
+
+
+def column_names(estimator: Any) -> list[str]:
+    """Return what the columns of the learner are called: as `feature_names`, but categories and times have one."""
+    columns: Columns = estimator._columns
+    names, dates = given_names(estimator), ["time"] if columns.dated else []
+    return [name for name, kind in zip(names, columns.kinds or names, strict=True) if kind not in LEFT_OUT] + dates
 
 
 def given_names(estimator: Any) -> list[str]:
@@ -250,7 +247,7 @@ def check_one(x: Any, time: Any, learner: StreamLearner, missing: str, columns: 
     if time is None and not learner.timed:
         return x, np.nan
     _check_timed(time, learner)
-    times = as_times(None if time is None else np.asarray([time]), 1, columns.time_order)
+    times = as_times(None if time is None else [time], 1, columns.time_order)
     assert times is not None
     if not np.isfinite(times[0]):
         raise NotFiniteError(f"time: expected a finite number or a date, got {time}")
@@ -294,10 +291,12 @@ def check_given(given: Any, rows: int, outputs: int) -> np.ndarray:
     return values
 
 
-def _check_cells(X: Any) -> None:
-    """Check that cells of a table are numbers; those of a frame are, by its columns."""
-    is_frame = isinstance(nw.from_native(X, pass_through=True), nw.DataFrame)
-    (check_unit if is_frame else check_numbers)("X", X)
+def _as_cells(X: Any) -> Any:
+    """Return a table with numbers as its cells, if it is no frame, whose columns are."""
+    if isinstance(nw.from_native(X, pass_through=True), nw.DataFrame):
+        check_unit("X", X)
+        return X
+    return as_numbers("X", X)
 
 
 def _check_timed(times: Any, learner: StreamLearner | None) -> None:

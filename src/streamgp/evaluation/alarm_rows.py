@@ -20,7 +20,7 @@ class Alarm:
     ----------
     kind
         ``level``, ``scale``, ``dependence`` or ``shape`` of the errors, ``slope`` of the targets beside what is
-        predicted, ``score`` against naive forecasts, ``stuck`` or ``silence``.
+        predicted, ``score`` against naive forecasts, ``stuck`` or ``silence``; ``coverage`` of a group of rows.
     row, time
         The row at which it was found, and its time if rows have one.
     since
@@ -35,7 +35,8 @@ class Alarm:
     since_time
         The time of the row `since`, where it is known: of sudden changes.
     size
-        Of a level that moved suddenly, by how much; of a slope and of errors, how many times as large they are.
+        Of a level that moved suddenly, by how much; of a slope and of errors, how many times as large they are; of
+        coverage, the share held.
     followed
         After how many rows the model had followed a sudden change; None: it had not yet, or the change is no such.
     """

@@ -4,6 +4,7 @@ import numpy as np
 from jaxtyping import Float
 
 from streamgp.evaluation.moves import Move
+from streamgp.metrics.shares import in_percent
 from streamgp.reports.wording import clock, number, plural
 
 
@@ -57,6 +58,15 @@ def describe(
             return f"since row {since:,} the target{of} is missing"
         case _:
             return f"before row {since:,} no row came for unusually long"
+
+
+def describe_coverage(group: str, since: int, coverage: float, level: float, target: str | None) -> str:
+    """Return which rows a model's own band has covered otherwise than it says."""
+    of = f" of {target}" if target is not None else ""
+    return (
+        f"rows with {group} have been covered {100 * coverage:.0f}% since about row {since:,}, "
+        f"where the model's own bands{of} say {in_percent(level)}"
+    )
 
 
 def describe_move(move: Move, row: int, time: float | None, target: str | None) -> str:

@@ -143,6 +143,14 @@ class Alarms:
         new = min(self.count - count, len(self.found))
         return list(self.found)[len(self.found) - new :]
 
+    def join(self, count: int, others: list[Alarm]) -> None:
+        """Add alarms of other tests to those after the first so many, in the order of their rows."""
+        new = sorted([*self.since(count), *others], key=lambda alarm: alarm.row)
+        for _ in range(min(self.count - count, len(self.found))):
+            self.found.pop()
+        self.found.extend(new)
+        self.count += len(others)
+
     def _advance(self, block: AlarmRows) -> tuple[AlarmState, list[Hit]]:
         """Return the state after all rows of a block, and the first hit of every test."""
         state, hits = self._state, _Hits(self.log_limit)

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
-from scipy.special import logsumexp
 
+from streamgp.numerics.arrays import logsumexp
 from streamgp.numerics.checkpoint.encoding import register
 
 # Bets on means: so far beyond the tolerated mean, in standard deviations.
@@ -133,7 +133,7 @@ def _cumulative(statistics: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "n+1 
 
 def log_mean(log_sums: np.ndarray) -> np.ndarray:
     """Return the log of the mean over the last axis."""
-    return np.asarray(logsumexp(log_sums, axis=-1)) - np.log(log_sums.shape[-1])
+    return logsumexp(log_sums) - np.log(log_sums.shape[-1])
 
 
 def e_bh(e_values: Any, rate: float) -> Bool[np.ndarray, " n"]:

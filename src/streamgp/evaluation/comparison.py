@@ -41,8 +41,8 @@ class ModelRows(NamedTuple):
 class Comparison:
     """The result of `compare`.
 
-    All scores are over the same rows: those after the longest warm-up that have a target and a prediction of every
-    model.
+    All scores are over the same rows: those after the longest warm-up that have a target, one before them, and a
+    prediction of every model.
 
     Attributes
     ----------
@@ -53,12 +53,21 @@ class Comparison:
         The targets (n,).
     scored
         Which rows are scored (n,).
+    baselines
+        What one would use instead, as `models`: the last value, the mean so far, and the value a season before, of
+        each season that the first of our models found.
     """
 
     models: dict[str, ModelRows]
     y: Float[np.ndarray, " n"]
     scored: Bool[np.ndarray, " n"]
     _like: FrameLike = field(compare=False)
+    baselines: dict[str, ModelRows] = field(default_factory=dict)
+
+    @property
+    def _every(self) -> dict[str, ModelRows]:
+        """The models, and the baselines whose names none of them has."""
+        return self.models | {name: of for name, of in self.baselines.items() if name not in self.models}
 
     def __repr__(self) -> str:
         return f"Comparison of {', '.join(map(str, self.models))} on {int(self.scored.sum()):,} rows"
@@ -69,7 +78,7 @@ class Comparison:
         Those of nmse are squared errors over the variance of the scored targets, those of mae absolute errors. Of
         all but pll, the log density, less is better.
         """
-        of, y = self.models[name], self.y[self.scored]
+        of, y = self._every[name], self.y[self.scored]
         error = y - of.mean[self.scored]
         variance = np.var(y) if len(y) else 0.0
         found = {"nmse": error**2 / variance if variance > 0.0 else np.full(len(y), np.nan), "mae": np.abs(error)}
@@ -79,7 +88,7 @@ class Comparison:
         return found
 
     def to_frame(self) -> Any:
-        """Return the scores as a frame, a row for each model.
+        """Return the scores as a frame, a row for each model, then for each baseline.
 
         Columns: model; nmse, mae, crps and pll (mean log density), as in the summary of an evaluation; coverage_90;
         unpredicted, rows with a target after the longest warm-up of which this model said nothing; seconds. What a
@@ -123,7 +132,7 @@ class Comparison:
         try:
             from streamgp.reports import compared
         except ImportError as error:
-            raise ImportError('Charts need matplotlib: pip install "streamgp[plots]".') from error
+            raise ImportError("Charts need matplotlib: pip install matplotlib.") from error
         first, *others = self.models
         of_first = self.losses(first)["nmse"]
         lines = {name: np.cumsum(self.losses(name)["nmse"] - of_first) for name in others}
@@ -140,7 +149,7 @@ class Comparison:
     def _scores(self) -> dict[str, list[Any]]:
         due = np.arange(len(self.y)) >= max(of.warmup for of in self.models.values())
         rows = []
-        for name, of in self.models.items():
+        for name, of in self._every.items():
             losses = self.losses(name)
             rows.append(
                 {"model": name}
@@ -151,7 +160,7 @@ class Comparison:
         return {column: [row[column] for row in rows] for column in rows[0]}
 
     def _differences(self, coverage: float) -> dict[str, list[Any]]:
-        return differences({name: self.losses(name) for name in self.models}, coverage)
+        return differences({name: self.losses(name) for name in self._every}, coverage)
 
 
 def differences(losses: Mapping[str, Mapping[str, np.ndarray]], coverage: float) -> dict[str, list[Any]]:

@@ -82,12 +82,17 @@ def score_counts(
         low,
         median,
         high,
-        np.where(y > 0, np.maximum(at - np.exp(log_density)[:, None], 0.0), 0.0),
+        np.where(y > 0, np.maximum(at - _probability(log_density)[:, None], 0.0), 0.0),
         at,
         ranked_probability_score(predictive, y, low, median, high),
         log_density,
         np.ones_like(y) if exposure is None else np.asarray(exposure, dtype=np.float64),
     )
+
+
+def _probability(log_density: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    """Return probabilities, which are at most 1; the log of one of a count beyond all digits may come out above 0."""
+    return np.exp(np.minimum(log_density, 0.0))
 
 
 def ranked_probability_score(
@@ -116,14 +121,14 @@ def _distribution(predictive: CountPredictive, nodes: Float[np.ndarray, "n m"]) 
 
     From one count to the next it grows by a probability, which costs a fraction of an integral of its own.
     """
-    F = np.exp(np.asarray(predictive.log_density(nodes[:, :1])))[:, None]
+    F = _probability(np.asarray(predictive.log_density(nodes[:, :1])))[:, None]
     columns = [F]
     for last, node in zip(nodes.T[:-1, :, None], nodes.T[1:, :, None], strict=True):
         step = node - last
         if not step.any():
             pass
         elif (step <= 1.0).all():
-            F = F + step * np.exp(np.asarray(predictive.log_density(node)))[:, None]
+            F = F + step * _probability(np.asarray(predictive.log_density(node)))[:, None]
         else:
             F = np.asarray(predictive.cdf(node))
         columns.append(F)

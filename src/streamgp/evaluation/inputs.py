@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.stream import attribution
 from streamgp.stream.learner import StreamLearner
 
 # The most inputs for which the importance is computed.
@@ -34,12 +33,11 @@ class Inputs:
         2 rows; or an exposure, of which no single value would be right.
         """
         groups = {name: columns for name, columns in self.groups.items() if columns}
-        settings, state = self.learner.settings, self.learner.state
-        if not self.learner.is_warmed_up or len(groups) > MOST or settings.spec.exposure:
+        if not self.learner.is_warmed_up or len(groups) > MOST or self.learner.spec.exposure:
             return None
-        if not attribution.has_influence(settings, state):
+        if not self.learner.has_influence():
             return None
-        found = attribution.influence(settings, state, groups)
+        found = self.learner.influence(groups)
         shares = {name: float(np.mean(each)) for name, each in found.items()}
         if not np.isfinite(list(shares.values())).all():
             return None

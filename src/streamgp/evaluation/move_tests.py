@@ -42,6 +42,9 @@ REST = 20  # rows after an alarm
 WAIT = 8
 # The memory of the size of the errors, usually and after an alarm.
 MEMORY, MEMORY_AFTER = 100.0, 25.0
+# So many rows it counts that errors are as large as expected. A model that was fitted to few rows often expects too
+# small ones, and that is no change.
+AS_EXPECTED = 10.0
 MEAN_MEMORY = 10.0  # memory of the mean of the errors after an alarm
 # A row counts in this mean by at most so many standard deviations away from zero.
 MOST_STEP = 8.0
@@ -305,7 +308,7 @@ class _Run:
                 now, before = min(max(value, -3.0), 3.0), min(max(last, -3.0), 3.0)
                 self.sizes[r][0] += (now * before - product) / rows
                 self.sizes[r][1] += (0.5 * (now * now + before * before) - square) / rows
-            off, memory = (new, MEMORY) if isnan(mean) else (new - mean, MEMORY_AFTER)
+            off, memory = (new, min(self.tested + AS_EXPECTED, MEMORY)) if isnan(mean) else (new - mean, MEMORY_AFTER)
             self.sizes[r][2] += (min(off * off, ORDINARY**2) * max(size, 1.0) / _SHARE - size) / memory
             if not isnan(mean):
                 low, high = min(mean, 0.0) - MOST_STEP, max(mean, 0.0) + MOST_STEP

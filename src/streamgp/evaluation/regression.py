@@ -1,15 +1,20 @@
 """Scores of predicted measurements: row by row, and summed up over a stream in constant memory."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 
 from streamgp.core import MappedPredictive, NumericPredictive, Predictive, SideBySide, recalibration
 from streamgp.core.conditional import Conditional
+from streamgp.evaluation.baseline_bands import BaselineBands
 from streamgp.evaluation.joint import energy_of, joint_log_density
+from streamgp.evaluation.kinds_of_rows import CLOCKS, MAX_COLUMNS, Bands, Kinds, KindsOfRows
 from streamgp.evaluation.running_sums import Moments, PointErrors
+from streamgp.evaluation.seasonal import SeasonalNaive
+from streamgp.metrics.bands import interval_score
 from streamgp.metrics.judgement import Judgement, PairedLosses
 from streamgp.numerics import mixtures, student_t, tree
 from streamgp.numerics.crps import mixture_crps
@@ -123,6 +128,22 @@ def moments_and_quantiles(predictive: Predictive) -> dict[str, np.ndarray]:
     return {"mean": mean, "std": np.sqrt(variance)} | ends
 
 
+def values_known(
+    predictive: NumericPredictive, scores: RegressionScores, X: Float[np.ndarray, "n d"]
+) -> Float[np.ndarray, "n g"]:
+    """Return what was known of rows before their targets: predicted noise and std of each, and the first inputs."""
+    return np.concatenate([predicted_noise(predictive, scores.std), scores.std, X[:, :MAX_COLUMNS]], axis=1)
+
+
+def predicted_noise(predictive: Any, std: Float[np.ndarray, "n e"]) -> Float[np.ndarray, "n e"]:
+    """Return the noise that is predicted of each row, NaN of models that say none; `std` is of the same shape."""
+    parts = predictive.parts if isinstance(predictive, SideBySide) else (predictive,)
+    each = [part.base if isinstance(part, MappedPredictive) else part for part in parts]
+    said = [getattr(part, "noise", None) for part in each]
+    absent = np.full((len(std), std.shape[1] // len(each)), np.nan)
+    return np.concatenate([absent if noise is None else np.asarray(noise) for noise in said], axis=1)
+
+
 def apply_in_batches(
     function: Callable[..., tuple],
     predictive: NumericPredictive | Conditional,
@@ -139,7 +160,13 @@ def apply_in_batches(
 
 # The fields of `RegressionMetrics`, by how they are stored; arrays by their keys in a checkpoint.
 _PLAIN = ("warmup", "rows", "unlabelled_rows", "_flagged", "_pll", "_pll_moment", "_joint", "_energy")
-_ARRAYS = {"_rivals": "_baselines", "_crps": "_crps", "_covered": "_covered"}
+_ARRAYS = {
+    "_rivals": "_baselines",
+    "_crps": "_crps",
+    "_covered": "_covered",
+    "_bands": "_bands",
+    "_relative": "_relative",
+}
 _MOMENTS = ("_seen", "_scored", "_unflagged")
 _ERRORS = (
     "_model",
@@ -155,9 +182,10 @@ SQUARED = "squared_error"
 class RegressionMetrics:
     """Scores over the rows after the warm-up, for every target, in constant memory.
 
-    Two naive baselines are scored on the same rows: persistence (the last target) and the running mean. With a
-    horizon h the baselines, like the model, know the targets only up to the row h before. Where rows were flagged as
-    outliers, the errors of the others are kept as well: otherwise a few absurd targets decide every squared error.
+    Naive baselines are scored on the same rows: persistence (the last target), the running mean, and each season of
+    the stream (see `streamgp.evaluation.seasonal`). With a horizon h the baselines, like the model, know the targets
+    only up to the row h before. Where rows were flagged as outliers, the errors of the others are kept as well:
+    otherwise a few absurd targets decide every squared error.
     """
 
     def __init__(self, targets: list[str], warmup: int, horizon: int = 0) -> None:
@@ -168,6 +196,9 @@ class RegressionMetrics:
         self.unlabelled_rows = 0
         # Their predictions of the next rows, oldest first: (rows, baseline, target).
         self._baselines = np.full((max(horizon, 1), 2, len(targets)), np.nan)
+        self._seasonal = SeasonalNaive(len(targets), warmup)
+        # Sums of errors as shares of the targets, and how many targets are 0.
+        self._relative = np.zeros((len(targets), 2))
         self._seen = [Moments() for _ in targets]
         self._scored = [Moments() for _ in targets]
         self._model = [PointErrors() for _ in targets]
@@ -180,8 +211,11 @@ class RegressionMetrics:
         self._persistence_unflagged = [PointErrors() for _ in targets]
         self._running_unflagged = [PointErrors() for _ in targets]
         self._paired = [PairedLosses(BASELINES) for _ in targets]
+        self._naive_bands = [[BaselineBands(max(horizon, 1) - 1) for _ in BASELINES] for _ in targets]
         self._crps = np.zeros(len(targets))
         self._covered = np.zeros((len(targets), len(COVERAGE_LEVELS)))
+        self._bands = np.zeros((len(targets), 2))  # sums of width and interval score of the 90% bands
+        self.kinds: KindsOfRows | None = None
         self._pll = 0.0
         self._pll_moment = 0.0
         self._joint = 0.0
@@ -201,11 +235,20 @@ class RegressionMetrics:
         """Score the next rows without counting them."""
         return score_regression(predictive, y)
 
-    def add(self, scores: RegressionScores, flagged: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    def add(
+        self,
+        scores: RegressionScores,
+        flagged: np.ndarray | None = None,
+        beforehand: np.ndarray | None = None,
+        times: np.ndarray | None = None,
+        seasons: Iterable[int] | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Count the next rows; return the predictions of them by persistence and by the running mean, (n, E) each.
 
         Some of the targets may be missing, NaN: a row counts for those that are there, and jointly if all are.
-        `flagged` marks those that the model set aside as outliers.
+        `flagged` marks those that the model set aside as outliers, `beforehand` is what `values_known` gave, and
+        `times` are those of the rows, where they have any; `seasons` are those of the stream, in rows, once they are
+        known.
         """
         y = scores.y
         there = ~np.isnan(y)
@@ -222,6 +265,11 @@ class RegressionMetrics:
             self._seen[e] = self._seen[e].add(came)
         baselines = np.concatenate([self._baselines, known])
         (persistence, running), self._baselines = np.moveaxis(baselines[: len(y)], 1, 0), baselines[len(y) :]
+        if seasons is not None and self._seasonal.seasons is None:
+            self._seasonal.begin(tuple(seasons))
+            if self._seasonal.seasons:  # with late labels some rows were scored before; they are not compared
+                self._paired = [PairedLosses((*BASELINES, *self._seasonal.errors)) for _ in self.targets]
+        seasonal = self._seasonal.next(y, persistence, len(self._baselines))
         whole = there.all(1)
         joint = whole & (self.labelled_rows + np.cumsum(whole) > self.warmup)
         is_usual = np.ones(len(y), bool) if flagged is None else ~flagged
@@ -240,12 +288,22 @@ class RegressionMetrics:
             self._model[e].add(scores.mean[score, e] - target)
             self._persistence[e].add(persistence[score, e] - target)
             self._running[e].add(running[score, e] - target)
-            each = np.stack([predicted[score, e] for predicted in (scores.mean, persistence, running)], axis=1)
+            for bands, predicted in zip(self._naive_bands[e], (persistence, running), strict=True):
+                bands.add(y[:, e] - predicted[:, e], score)
+            self._seasonal.add(e, seasonal[:, score, e] - target, usual)
+            self._relative[e] += _relative_errors(scores.mean[score, e], target)
+            every = (scores.mean, persistence, running, *seasonal)
+            each = np.stack([predicted[score, e] for predicted in every], axis=1)
             self._paired[e].add(np.square(each - target[:, None]), None if flagged is None else ~usual)
             centred = np.abs(scores.pit[score, e] - 0.5)
             for i, level in enumerate(COVERAGE_LEVELS):
                 self._covered[e, i] += np.sum(centred <= level / 200.0)
             self._crps[e] += np.sum(scores.crps[score, e])
+            self._bands[e] += _band_sums(scores.q05[score, e], scores.q95[score, e], target)
+        if beforehand is not None:
+            self.kinds = self.kinds or KindsOfRows(y.shape[1], beforehand.shape[1])
+            bands = Bands(np.abs(scores.pit - 0.5) <= 0.45, scored, scores.q95 - scores.q05)
+            self.kinds.add(beforehand, bands, times)
         self._pll += float(np.sum(scores.log_density[joint]))
         self._pll_moment += float(np.sum(scores.moment_log_density[joint]))
         self._joint += float(np.sum(scores.joint_log_density[joint]))
@@ -258,6 +316,7 @@ class RegressionMetrics:
         self.rows += rows
         self.unlabelled_rows += rows
         baselines = np.repeat(self._baselines[:1], rows, axis=0)
+        self._seasonal.next(scores.y, baselines[:, 0], len(self._baselines))
         return baselines[:, 0], baselines[:, 1]
 
     def result(self) -> dict[str, Any]:
@@ -283,18 +342,41 @@ class RegressionMetrics:
     def _result_of(self, e: int) -> dict[str, Any]:
         n = self._scored[e].count
         variance = self._scored[e].m2 / n if n else 0.0
+        errors = self._model[e].result(variance)
         return {
-            **self._model[e].result(variance),
+            **errors,
             "unflagged": self._result_of_unflagged(e) if self._flagged else None,
+            "mase": self._seasonal.scaled(e, errors["mae"]),
+            "mape": float(self._relative[e, 0] / n) if n and not self._relative[e, 1] else None,
             "crps": float(self._crps[e] / n) if n else None,
+            "width": float(self._bands[e, 0] / n) if n else None,
+            "interval_score": float(self._bands[e, 1] / n) if n else None,
+            **self._coverage_by(e),
             "coverage": {
                 str(level): float(self._covered[e, i] / n) if n else None for i, level in enumerate(COVERAGE_LEVELS)
             },
             "naive": {
-                "persistence": self._persistence[e].result(variance),
-                "running_mean": self._running[e].result(variance),
+                "persistence": self._persistence[e].result(variance) | self._naive_bands[e][0].result(),
+                "running_mean": self._running[e].result(variance) | self._naive_bands[e][1].result(),
+                **self._seasonal.result(e, variance),
             },
         }
+
+    def _coverage_by(self, e: int) -> dict[str, Any]:
+        """Return coverage and mean width of 90% bands by fifths and by the clock, and how many rows these have.
+
+        Inputs have their numbers for names.
+        """
+        found: dict[str, Kinds] = {}
+        if self.kinds is not None:
+            E = len(self.targets)
+            names = {"predicted_noise": e, "predicted_std": E + e}
+            names |= {str(g - 2 * E): g for g in range(2 * E, self.kinds.values)}
+            found = {name: self.kinds.result(e, g) for name, g in names.items()}
+            found |= {name: self.kinds.on_clock(e, name) for name in CLOCKS}
+        told = {name: kinds for name, kinds in found.items() if sum(kinds.rows)}
+        entries = {"coverage_by": "coverage", "width_by": "width", "coverage_by_rows": "rows"}
+        return {key: {name: getattr(kinds, field) for name, kinds in told.items()} for key, field in entries.items()}
 
     def _result_of_unflagged(self, e: int) -> dict[str, Any]:
         rows = int(self._unflagged[e].count)
@@ -305,6 +387,7 @@ class RegressionMetrics:
             "naive": {
                 "persistence": self._persistence_unflagged[e].result(variance),
                 "running_mean": self._running_unflagged[e].result(variance),
+                **self._seasonal.result(e, variance, unflagged=True),
             },
         }
 
@@ -315,7 +398,10 @@ class RegressionMetrics:
         tree |= {key: getattr(self, name).copy() for key, name in _ARRAYS.items()}
         tree |= {name: [list(m) for m in getattr(self, name)] for name in _MOMENTS}
         tree |= {name: [dict(vars(p)) for p in getattr(self, name)] for name in _ERRORS}
+        tree["kinds"] = None if self.kinds is None else self.kinds.to_tree()
+        tree["_seasonal"] = self._seasonal.to_tree()
         tree["_paired"] = [paired.to_tree() for paired in self._paired]
+        tree["naive_bands"] = [[bands.to_tree() for bands in each] for each in self._naive_bands]
         return tree
 
     @classmethod
@@ -331,5 +417,19 @@ class RegressionMetrics:
         for name in _ERRORS:
             for errors, stored in zip(getattr(metrics, name), tree[name], strict=True):
                 vars(errors).update(stored)
+        metrics.kinds = None if tree["kinds"] is None else KindsOfRows.from_tree(tree["kinds"])
+        metrics._seasonal = SeasonalNaive.from_tree(tree["_seasonal"])
         metrics._paired = [PairedLosses.from_tree(each) for each in tree["_paired"]]
+        metrics._naive_bands = [[BaselineBands.from_tree(bands) for bands in each] for each in tree["naive_bands"]]
         return metrics
+
+
+def _relative_errors(mean: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    """Return the sum of errors as shares of their targets, and how many targets are zero."""
+    usual = y != 0.0
+    return float(np.sum(np.abs(mean - y)[usual] / np.abs(y[usual]))), float(np.sum(~usual))
+
+
+def _band_sums(low: np.ndarray, high: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    """Return the sums of widths and of interval scores of 90% bands."""
+    return float(np.sum(high - low)), float(np.sum(interval_score(low, high, y, 0.9)))

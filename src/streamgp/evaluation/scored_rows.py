@@ -8,10 +8,11 @@ from streamgp.evaluation.classification import ClassificationMetrics, Classifica
 from streamgp.evaluation.counts import CountMetrics, CountScores
 from streamgp.evaluation.ordinal import OrdinalMetrics, OrdinalScores
 from streamgp.evaluation.references import Experts
-from streamgp.evaluation.regression import RegressionMetrics, RegressionScores
+from streamgp.evaluation.regression import RegressionMetrics, RegressionScores, values_known
 from streamgp.evaluation.steps_ahead import RowsAhead
 from streamgp.numerics.precision import in_float64
 from streamgp.stream.learner import StreamLearner
+from streamgp.table import Chunk
 
 Metrics = RegressionMetrics | ClassificationMetrics | CountMetrics | OrdinalMetrics
 Scores = RegressionScores | ClassificationScores | CountScores | OrdinalScores
@@ -65,18 +66,25 @@ class ScoredRows(NamedTuple):
 
 @in_float64
 def score_rows(
-    metrics: Any, learner: StreamLearner, predictive: Any, X: np.ndarray, y: np.ndarray, flagged: np.ndarray | None
+    metrics: Any, learner: StreamLearner, predictive: Any, rows: Chunk, flagged: np.ndarray | None
 ) -> tuple[Scores, tuple[np.ndarray, np.ndarray]]:
     """Score a batch and add it to `metrics`; return the scores, and the predictions of the baselines."""
+    X, y = rows.X, rows.y
     exposed = [np.exp(X[:, -1:])] if isinstance(metrics, CountMetrics) and learner.spec.exposure else []
+    if codes := learner.categories.encoded:  # numbers without order
+        X = X.copy()
+        X[:, codes] = np.nan
     if np.isfinite(y).all():
         scores = metrics.score(predictive, y, *exposed)
-        marks = [flagged] if isinstance(metrics, RegressionMetrics) else []
-        return scores, metrics.add(scores, *marks)
+        if not isinstance(metrics, RegressionMetrics):
+            return scores, metrics.add(scores)
+        known = values_known(predictive, scores, X)
+        return scores, metrics.add(scores, flagged, known, rows.times, learner.seasons)
     scores: Any = _drop_target_scores(metrics.score(predictive, np.where(np.isnan(y), 0.0, y), *exposed), y)
     # Some targets of the row are observed.
     if isinstance(metrics, RegressionMetrics) and np.isfinite(y).any():
-        return scores, metrics.add(scores, flagged)
+        known = values_known(predictive, scores, X)
+        return scores, metrics.add(scores, flagged, known, rows.times, learner.seasons)
     return scores, metrics.add_unlabelled(scores)
 
 

@@ -142,7 +142,7 @@ class Shown:
         try:
             from streamgp.reports import plots
         except ImportError as error:
-            raise ImportError('Charts need matplotlib: pip install "streamgp[plots]".') from error
+            raise ImportError("Charts need matplotlib: pip install matplotlib.") from error
         return plots.draw(kind, self._given.about, *self._tables(), ax, last)
 
     def report(

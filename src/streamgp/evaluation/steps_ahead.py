@@ -7,7 +7,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from streamgp.evaluation.running_sums import Moments
+from streamgp.evaluation.step_baselines import SHORTEST_SEASON, StepBaselines, rows_between_origins
 from streamgp.metrics import crps_ensemble, energy_score
+from streamgp.metrics.judgement import Against
 from streamgp.models.base import PathFamily
 from streamgp.models.families import family_of
 from streamgp.models.spec import Spec
@@ -17,10 +19,8 @@ from streamgp.stream.learner import StreamLearner
 PATHS = 300
 LEVELS = (50, 80, 90, 95)
 QUANTILES = {"q05": 0.05, "q50": 0.5, "q95": 0.95}
-# So many past targets are kept for the seasonal baseline.
-LONGEST_SEASON = 1_000
-SHORTEST_SEASON = 4  # lags below are no season
 NAMES = ("mean", "std", *QUANTILES)
+_TIMES = 32  # the last times, from which the usual step comes
 
 
 class RowsAhead(NamedTuple):
@@ -29,7 +29,7 @@ class RowsAhead(NamedTuple):
     Attributes
     ----------
     step
-        How many rows before it each was made, from 1; 0 where there was no origin yet.
+        How many rows before it each was made, from 1; 0 where there was none.
     mean, std, q05, q50, q95
         Of shape (n, E), NaN where there was none.
     """
@@ -45,9 +45,13 @@ class RowsAhead(NamedTuple):
 class StepsAhead:
     """Forecast the next `steps` rows at every so many rows after the warm-up, and score each step by itself.
 
-    The inputs of rows to come are taken as missing, but for those that are known ahead. Two naive baselines are
-    scored beside it: the last target before the origin and, where the model has a lag of four rows or more, the
-    target one season before, whose length is the longest lag. The state is of fixed size.
+    Forecasts do not overlap. Where the stream has seasons, a few rows lie between two of them, so that each step
+    meets every hour of the day, or whatever a season has.
+
+    The inputs of rows to come are taken as missing, but for those that are known ahead, and for columns of times,
+    which go on at the usual step. Naive baselines are scored beside it: the last target before the origin and, of
+    each season of the stream from four to 1,000 rows, the target one season before; without any, of the model's
+    longest such lag. The state is of fixed size.
 
     Parameters
     ----------
@@ -74,21 +78,19 @@ class StepsAhead:
         e = len(self.targets)
         # The number of rows seen.
         self._seen = 0
-        self._at = 0  # rows of the forecast under way that have come
+        # How many rows have come since the last origin, and after how many the next one is due.
+        self._at, self._every = 0, steps
         # The draws of this forecast; none before the first origin.
         self._paths = np.empty((0, steps, e))
-        # The forecasts by the last target, and by the last season.
-        self._naive = np.full((2, steps, e), np.nan)
+        self._baselines = StepBaselines(steps, e)
         self._scale = np.ones(e)
         self._came = np.full((steps, e), np.nan)  # targets of this forecast
-        self._past = np.full((LONGEST_SEASON, e), np.nan)
-        self._season = 0
+        self._clock = np.full((0, 0), np.nan)  # the last times of each column of times
         self._moments = [Moments() for _ in self.targets]
         self._rows = np.zeros((steps, e))
         # The sums of squared errors, absolute errors and CRPS.
         self._sums = np.zeros((3, steps, e))
         self._covered = np.zeros((len(LEVELS), steps, e))
-        self._naive_sums = np.zeros((2, 2, steps, e))  # rows and squares of each baseline
         self._energy = np.zeros(2)  # forecasts whose targets all came, and their energy scores
 
     def rows_to_origin(self, learner: StreamLearner) -> int:
@@ -97,22 +99,29 @@ class StepsAhead:
             return learner.warmup
         if not self._at:
             self._forecast(learner)
-        return self.steps - self._at
+        return self._every - self._at
 
-    def add(self, y: Float[np.ndarray, "n e"]) -> RowsAhead:
-        """Score the next rows, up to the next origin at most; NaN targets are not scored."""
+    def add(self, y: Float[np.ndarray, "n e"], times: Float[np.ndarray, "n c"] | None = None) -> RowsAhead:
+        """Score the next rows, up to the next origin at most; NaN targets are not scored.
+
+        `times` are what their columns of times hold.
+        """
         n = len(y)
-        blank = np.full((n, len(self.targets)), np.nan)
-        found = RowsAhead(np.zeros(n, np.int64), *(blank for _ in NAMES))
+        found = RowsAhead(np.zeros(n, np.int64), *(np.full((n, len(self.targets)), np.nan) for _ in NAMES))
         if len(self._paths):
-            at = slice(self._at, self._at + n)
-            found = self._score(at, y)
-            self._came[at] = y
-            self._at = (self._at + n) % self.steps
-            if not self._at:
-                self._end()
+            at = slice(self._at, min(self._at + n, self.steps))
+            if (ahead := at.stop - at.start) > 0:
+                for every, some in zip(found, self._score(at, y[:ahead]), strict=True):
+                    every[:ahead] = some
+                self._came[at] = y[:ahead]
+                if at.stop == self.steps:
+                    self._end()
+            self._at = (self._at + n) % self._every
         self._seen += n
-        self._past = np.concatenate([self._past, y])[-LONGEST_SEASON:]
+        self._baselines.take_in(y)
+        if times is not None:
+            before = self._clock if len(self._clock) else times[:0]
+            self._clock = np.concatenate([before, times])[-_TIMES:]
         return found
 
     def result(self) -> dict[str, Any]:
@@ -126,7 +135,8 @@ class StepsAhead:
         return {
             "steps": self.steps,
             "paths": PATHS,
-            "season": self._season or None,
+            "origins_every": self._every,
+            "seasons": list(self._baselines.seasons),
             "forecasts": int(count),
             "energy_score": float(total / count) if count else None,
             "by_step": entries,
@@ -135,14 +145,16 @@ class StepsAhead:
     def to_tree(self) -> dict[str, Any]:
         """Return the state for a checkpoint."""
         arrays = {name: getattr(self, name).copy() for name in _ARRAYS}
-        plain = {name: getattr(self, name) for name in ("steps", "targets", "_seen", "_at", "_season")}
-        return plain | arrays | {"_moments": [list(each) for each in self._moments]}
+        plain = {name: getattr(self, name) for name in ("steps", "targets", "_seen", "_at", "_every")}
+        moments = [list(each) for each in self._moments]
+        return plain | arrays | {"_moments": moments, "_baselines": self._baselines.to_tree()}
 
     @classmethod
     def from_tree(cls, tree: Mapping[str, Any]) -> "StepsAhead":
         """Restore what `to_tree` returned."""
         ahead = cls(tree["steps"], list(tree["targets"]))
-        ahead._seen, ahead._at, ahead._season = tree["_seen"], tree["_at"], tree["_season"]
+        ahead._seen, ahead._at, ahead._every = tree["_seen"], tree["_at"], tree["_every"]
+        ahead._baselines = StepBaselines.from_tree(tree["_baselines"])
         ahead._moments = [Moments(*each) for each in tree["_moments"]]
         for name in _ARRAYS:
             setattr(ahead, name, tree[name].copy())
@@ -150,20 +162,18 @@ class StepsAhead:
 
     def _forecast(self, learner: StreamLearner) -> None:
         """Forecast all steps from here."""
-        longest = max(learner.spec.lags, default=0)
-        self._season = longest if SHORTEST_SEASON <= longest <= LONGEST_SEASON else 0
+        lags = [lag for lag in learner.spec.lags if lag >= SHORTEST_SEASON]
+        self._baselines.forecast(sorted(learner.seasons or lags[-1:]))
+        self._every = rows_between_origins(self.steps, self._baselines.seasons)
         inputs = np.full((self.steps, learner.num_inputs), np.nan)
+        if learner.settings.dates and len(self._clock):  # a model that was learnt before has shown no time yet
+            inputs[:, learner.settings.dates] = _going_on(self._clock, self.steps)
         if self._known is not None:
             known = self._known[self._seen : self._seen + self.steps]
-            inputs[: len(known)] = known
+            inputs[: len(known)] = np.where(np.isnan(known), inputs[: len(known)], known)
         self._paths = learner.paths(inputs, None, PATHS)
         self._scale = np.asarray(learner.target_scale, dtype=np.float64)
         self._came[:] = np.nan
-        self._naive[0] = _last_known(self._past)
-        self._naive[1] = np.nan
-        if self._season:
-            season = self._past[len(self._past) - self._season :]
-            self._naive[1] = season[np.arange(self.steps) % self._season]
 
     def _score(self, at: slice, y: Float[np.ndarray, "n e"]) -> RowsAhead:
         drawn = self._paths[:, at]
@@ -176,10 +186,7 @@ class StepsAhead:
         for i, level in enumerate(LEVELS):
             low, high = np.quantile(drawn, [0.5 - level / 200.0, 0.5 + level / 200.0], axis=0)
             self._covered[i, at] += known & (low <= y) & (y <= high)
-        for i, naive in enumerate(self._naive[:, at]):
-            off = y - naive
-            scored = np.isfinite(off)
-            self._naive_sums[i, :, at] += np.stack([scored, np.where(scored, off, 0.0) ** 2])
+        self._baselines.score(at.start, y, y - mean)
         self._moments = [m.add(y[known[:, e], e]) for e, m in enumerate(self._moments)]
         step = np.arange(at.start, at.stop) + 1
         return RowsAhead(step, mean, std, *np.quantile(drawn, list(QUANTILES.values()), axis=0))
@@ -195,22 +202,25 @@ class StepsAhead:
         moments = self._moments[e]
         variance = moments.m2 / moments.count if moments.count else 0.0
         squared, absolute, crps = (float(each) / rows if rows else None for each in self._sums[:, h, e])
-        naive = [float(total / count) if count else None for count, total in self._naive_sums[:, :, h, e]]
+        judgement, scale = self._baselines.judgement(h, e), float(self._baselines.scales[e])
         return {
             "rows": int(rows),
             "nmse": _share(squared, variance),
             "rmse": None if squared is None else float(np.sqrt(squared)),
             "mae": absolute,
+            "mase": absolute / scale if absolute is not None and scale > 0.0 else None,
             "crps": crps,
             "coverage": {
                 str(level): float(self._covered[i, h, e] / rows) if rows else None for i, level in enumerate(LEVELS)
             },
-            "nmse_persistence": _share(naive[0], variance),
-            "nmse_seasonal": _share(naive[1], variance),
+            "naive": {}
+            if judgement is None
+            else {each.baseline: _naive(each, variance) for each in judgement.against},
+            "judgement": None if judgement is None else judgement.to_json(),
         }
 
 
-_ARRAYS = ("_paths", "_naive", "_scale", "_came", "_past", "_rows", "_sums", "_covered", "_naive_sums", "_energy")
+_ARRAYS = ("_paths", "_scale", "_came", "_clock", "_rows", "_sums", "_covered", "_energy")
 
 
 def check_steps(spec: Spec, steps: int) -> None:
@@ -228,14 +238,21 @@ def check_steps(spec: Spec, steps: int) -> None:
     StepsAhead(steps, [""])
 
 
-def _last_known(past: Float[np.ndarray, "n e"]) -> Float[np.ndarray, " e"]:
-    """Return the last target that is known, of each column."""
-    found = np.full(past.shape[1], np.nan)
-    for e, column in enumerate(past.T):
+def _going_on(times: Float[np.ndarray, "n c"], steps: int) -> Float[np.ndarray, "h c"]:
+    """Return the times of rows to come, at the median step of the last ones; NaN where these do not say it."""
+    found = np.full((steps, times.shape[1]), np.nan)
+    for c, column in enumerate(times.T):
         known = np.flatnonzero(np.isfinite(column))
-        if len(known):
-            found[e] = column[known[-1]]
+        gaps = np.diff(column[known])
+        if (gaps > 0.0).any():
+            step, since = np.median(gaps[gaps > 0.0]), len(column) - 1 - known[-1]
+            found[:, c] = column[known[-1]] + step * (since + np.arange(1, steps + 1))
     return found
+
+
+def _naive(of: Against, variance: float) -> dict[str, float | None]:
+    """Return the errors of a baseline at a step."""
+    return {"nmse": _share(of.loss, variance), "rmse": None if of.loss is None else float(np.sqrt(of.loss))}
 
 
 def _share(squared: float | None, variance: float) -> float | None:

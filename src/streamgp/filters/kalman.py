@@ -7,6 +7,7 @@ so a block costs matrix products instead of row-by-row passes over the covarianc
 
 from typing import NamedTuple
 
+import numpy as np
 from jaxtyping import Bool, Float
 
 from streamgp.core import AnyArray, namespace
@@ -87,9 +88,34 @@ def predict_rows(
 ) -> tuple[Float[AnyArray, "n e"], Float[AnyArray, " n"]]:
     """Predict mean and variance of the target of each row, each as if it came `tau` after the last row learnt."""
     a, b = dynamics.transition(tau), dynamics.process_variance(tau) * noise.prior_var
-    explained = ((Phi @ state.cov) * Phi).sum(1)
-    var = a * a * explained + b * (Phi * Phi).sum(1) + noise.noise_var
+    xp = namespace(Phi, state.cov)
+    explained = xp.maximum(xp.einsum("nf,nf->n", Phi @ state.cov, Phi), 0.0)
+    var = a * a * explained + b * xp.einsum("nf,nf->n", Phi, Phi) + noise.noise_var
     return a[:, None] * (Phi @ state.mean), var
+
+
+def predict_row(
+    product: Float[np.ndarray, "*batch f"],
+    phi: Float[np.ndarray, "*#batch f"],
+    keep: Float[np.ndarray, "*batch"] | None,
+    grown: Float[np.ndarray, "*batch"] | None,
+    noise: Float[np.ndarray, "*#batch"],
+) -> tuple[Float[np.ndarray, "*batch f"], Float[np.ndarray, "*batch"]]:
+    """Predict a row with features phi by filters whose covariance is ``keep P + grown I``.
+
+    The `product` is P phi, and overwritten; None stands for a factor of 1 and a growth of 0.
+
+    Returns
+    -------
+    gain, var
+        The covariance times phi, and the variance of the target. A target that is off by e then adds ``e gain / var``
+        to the mean, and takes ``gain gain' / var`` from the covariance.
+    """
+    if keep is not None:
+        product *= keep[..., None]
+    if grown is not None:
+        product += grown[..., None] * phi
+    return product, np.vecdot(product, phi) + noise
 
 
 def update_block(
@@ -207,9 +233,11 @@ def _forecast(
     C = a[:, None] * dynamics.transition(later.tau)[None] * (cross @ later.Phi.T)
     if later.gram is not None:  # weights that stand still gain no variance
         C = C + noise.prior_var * dynamics.process_covariance(tau, later.tau) * later.gram
-    V = namespace(L, C).triu(solve_lower(L, C))
+    xp = namespace(L, C)
+    V = xp.triu(solve_lower(L, C))
     loc, var = predict_rows(state, later.Phi, later.tau, dynamics, noise)
-    return loc + V.T @ z, var - (V * V).sum(0)
+    # Of inputs far out the difference may be lost in rounding.
+    return loc + V.T @ z, xp.maximum(var - (V * V).sum(0), noise.noise_var)
 
 
 def update_blocks(

@@ -9,7 +9,6 @@ import typer
 from streamgp.app.commands.finish import check_json, command_line, fail_if_stopped, write_metrics
 from streamgp.app.commands.model_options import parsed
 from streamgp.app.console import fail
-from streamgp.models.target_options import AUTO, NONE
 
 if TYPE_CHECKING:
     from streamgp.fleet.run import FleetRunSettings
@@ -22,19 +21,17 @@ def refuse_with_key(options: dict[str, Any]) -> None:
             fail(f"{option} does not go with --key: a fleet has one model for numbers; leave it out")
 
 
-def run_keyed(json: str | None, lags: str, **given: Any) -> None:
+def run_keyed(json: str | None, options: dict[str, Any], **given: Any) -> None:
     """Run a fleet as the command line asks."""
     from streamgp.app.outputs import RunError
     from streamgp.fleet.run import FleetRunSettings
 
     check_json(json)
     try:
-        # A fleet chooses its own lags, and finds the season.
-        chosen: dict[str, Any] = {AUTO: None, NONE: []}
-        looked_back = chosen[lags] if lags in chosen else parsed({"lags": lags})["lags"]
+        options = parsed(options)
     except ValueError as error:
         raise RunError(str(error)) from error
-    run_and_report_fleet(FleetRunSettings(lags=looked_back, command=command_line(), **given), json)
+    run_and_report_fleet(FleetRunSettings(options=options, command=command_line(), **given), json)
 
 
 def run_and_report_fleet(settings: "FleetRunSettings", json: str | None) -> None:

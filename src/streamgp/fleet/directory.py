@@ -67,16 +67,19 @@ class Directory:
     rows, unlabelled, unusable, skipped
         Of each key: rows accepted, those without a target, those with a value that is infinite or absurd, and bad
         rows that were left out.
+    center, square
+        Mean and variance of the targets of each key, where the fleet has text among its inputs.
     """
 
     COUNTS = ("rows", "unlabelled", "unusable", "skipped")
+    TARGETS = ("center", "square")
 
     def __init__(self, shards: int) -> None:
         self._shards = shards
         self.keys, self.clocks = KeyIndex(), Clocks()
         self.groups: list[Key] = []
         self.shard, self.group = np.empty(0, np.uint16), np.empty(0, np.int16)
-        self.seen = np.empty(0)
+        self.seen, self.center, self.square = np.empty(0), np.empty(0), np.empty(0)
         self.rows, self.unlabelled, self.unusable, self.skipped = (np.empty(0, np.int32) for _ in self.COUNTS)
 
     def __len__(self) -> int:
@@ -141,8 +144,9 @@ class Directory:
         self.shard = np.concatenate([self.shard, shard])
         self.group = np.concatenate([self.group, np.zeros(len(new), np.int16)])
         self.seen = np.concatenate([self.seen, np.full(len(new), -np.inf)])
-        for name in self.COUNTS:
-            setattr(self, name, np.concatenate([getattr(self, name), np.zeros(len(new), np.int32)]))
+        for name in (*self.COUNTS, *self.TARGETS):
+            now = getattr(self, name)
+            setattr(self, name, np.concatenate([now, np.zeros(len(new), now.dtype)]))
 
     def count(
         self,
@@ -163,7 +167,7 @@ class Directory:
 
     def book(self, number: Int[np.ndarray, " n"]) -> dict[str, np.ndarray]:
         """Return what is known of keys besides their names, for `restore`."""
-        return {name: getattr(self, name)[number] for name in ("seen", "group", *self.COUNTS)}
+        return {name: getattr(self, name)[number] for name in ("seen", "group", *self.COUNTS, *self.TARGETS)}
 
     def restore(self, number: Int[np.ndarray, " n"], book: dict[str, np.ndarray]) -> None:
         """Take what `book` returned."""
@@ -243,7 +247,7 @@ def complaint(caller: str, settings: FleetSettings, table: Table, bad: BadRows, 
     return (
         f"{caller}: expected rows with a key and a time, those of a key in the order of time"
         f"{'' if settings.group_col is None else ' and of one group'}, got "
-        f"{'; '.join(found)}; nothing was learnt: {advice}, or leave such rows out (on_bad_row='skip')."
+        f"{'; '.join(found)}; nothing was learnt: {advice}, or leave such rows out (missing='skip')."
     )
 
 

@@ -8,7 +8,9 @@ from jaxtyping import Float, Int
 
 from streamgp.fleet.directory import Directory
 from streamgp.fleet.forecasts import persisting
+from streamgp.fleet.frames import FleetColumns
 from streamgp.fleet.hibernating_keys import HibernatingKeys
+from streamgp.fleet.levels import TextInputs
 from streamgp.fleet.local_keys import Keys, LocalKeys, Outcome
 from streamgp.fleet.model import FleetModel, Mixture
 from streamgp.fleet.pooling import group_priors, pooled_prior
@@ -34,10 +36,8 @@ class FleetEngine:
     ----------
     settings
         Of the fleet.
-    num_inputs
-        FleetColumns besides key, time and target.
-    dated
-        Whether times are seconds since 1970: then there is a calendar.
+    columns
+        Of the frames: which inputs are text, and whether times are seconds since 1970: then there is a calendar.
     keys
         What holds the states of all keys.
     directory
@@ -57,11 +57,9 @@ class FleetEngine:
 
     _SHARED = ("rows", "refresh_at", "fitted_at", "counted", "model")
 
-    def __init__(
-        self, settings: FleetSettings, num_inputs: int, dated: bool, keys: Keys, directory: Directory
-    ) -> None:
-        self.settings, self.num_inputs, self.dated, self.keys = settings, num_inputs, dated, keys
-        self._directory = directory
+    def __init__(self, settings: FleetSettings, columns: FleetColumns, keys: Keys, directory: Directory) -> None:
+        self.settings, self.dated, self.keys = settings, columns.dated, keys
+        self._directory, self._texts = directory, TextInputs(columns.text_places, directory)
         self.rows = self.refresh_at = 0
         self.fitted_at = NEVER
         # The number of rows that count towards the warm-up.
@@ -85,7 +83,7 @@ class FleetEngine:
         """
         if self.model is None:
             return _as_mixture([self.provisional.predict(k) for k in key.tolist()])
-        return self.keys.predict(key, times, X, self.model.prior_of(group))
+        return self.keys.predict(key, times, self._texts.encode(X), self.model.prior_of(group))
 
     def forecast(
         self, key: Int[np.ndarray, " k"], times: Float[np.ndarray, "k h"], X: Float[np.ndarray, "k h d"]
@@ -93,7 +91,8 @@ class FleetEngine:
         """Forecast several rows of each key, those of the first key first."""
         if self.model is None:
             return persisting(self.provisional, key, times.shape[1])
-        return self.keys.forecast(key, times, X)
+        known = self._texts.encode(X.reshape(times.size, X.shape[2])).reshape(X.shape)
+        return self.keys.forecast(key, times, known)
 
     def learn(
         self,
@@ -103,7 +102,7 @@ class FleetEngine:
         y: Float[np.ndarray, " n"],
     ) -> Outcome:
         """Predict rows, then learn them; new keys are numbered on from those known. NaN targets are not learnt."""
-        rows, parts = PooledRows(key, times, X, y), []
+        rows, parts = PooledRows(key, times, self._texts.learn(key, X, y), y), []
         at = 0
         while at < len(key):
             learn = self._learn_provisionally if self.model is None else self._learn_fitted
@@ -118,13 +117,15 @@ class FleetEngine:
     def shared(self) -> dict[str, Any]:
         """Return what is not any key's own, for `restore`."""
         waiting = [tuple(rows) for rows in self.waiting]
-        return {name: getattr(self, name) for name in self._SHARED} | {"waiting": waiting}
+        own = {name: getattr(self, name) for name in self._SHARED}
+        return own | {"waiting": waiting, "texts": self._texts.to_tree()}
 
     def restore(self, shared: dict[str, Any], frozen: bool) -> None:
         """Go on from what `shared` returned; with `frozen`, as a part of a fleet whose priors come from the whole."""
         for name in self._SHARED:
             setattr(self, name, shared[name])
         self.waiting = [PooledRows(*rows) for rows in shared["waiting"]]
+        self._texts.restore(shared["texts"])
         if self.model is not None:
             self.keys.use(self.model)
         for rows in self.waiting:

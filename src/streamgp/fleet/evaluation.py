@@ -79,7 +79,7 @@ class FleetEvaluation:
         Raises
         ------
         ImportError
-            If matplotlib or jinja2 is not installed (extra ``plots``).
+            If matplotlib or jinja2 is not installed.
         """
         s = self.settings
         names = {s.id_col: "key", s.target_col: "y"} | ({} if s.time_col is None else {s.time_col: "time"})

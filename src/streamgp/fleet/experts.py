@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from streamgp.filters.guard import LEVEL_MEMORY, Guard, bounded, learn
+from streamgp.filters.kalman import predict_row
 from streamgp.filters.noise import MAX_LEARNT, MIN_FACTOR
 from streamgp.fleet.prior import PooledPrior
 from streamgp.fleet.scales import REACH
@@ -142,11 +143,8 @@ class FleetExperts:
         place = _triangle(features)[2]
         # Every place is in range: clip is the mode that does not look.
         cov = np.take(beliefs.cov, place, axis=-1, mode="clip").reshape(*psi.shape, features)
-        gain = (cov @ psi[..., None])[..., 0]
-        gain *= (shrink * shrink)[..., None]
-        gain += rest[..., None] * psi
         noise = self.noise_var + extra[:, None]
-        var = np.vecdot(gain, psi) + noise
+        gain, var = predict_row((cov @ psi[..., None])[..., 0], psi, shrink * shrink, rest, noise)
         off = shrink * np.vecdot(beliefs.mean, psi)
         # Also where a number is not finite.
         is_broken = ~((var >= (1.0 - TOLERATED) * noise) & np.isfinite(off) & np.isfinite(var))

@@ -7,18 +7,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from streamgp.numerics.digits import shortest
 from streamgp.table import DataError, cells
 from streamgp.table.blocks import Block
 from streamgp.table.codes import find_suspects, say_suspects
 from streamgp.table.numbers import Column, Gaps, is_missing, is_missing_number, to_numbers
-from streamgp.table.schema import Schema, check_marks, check_names, infer_schema
+from streamgp.table.schema import TEXT, Schema, check_marks, check_names, infer_schema
 from streamgp.table.sources import open_source
+from streamgp.table.targets import check_numbers
 
 if TYPE_CHECKING:
     from streamgp.fleet.run import FleetRunSettings
 
 # The first rows, which decide the kinds of the columns.
 INFER_ROWS = 1_000
+_ADVICE = "a fleet has one model for numbers: choose a numeric target, or leave out --key for labels"
 
 
 class KeyedRows:
@@ -52,17 +55,19 @@ class KeyedRows:
                 needs_features=False,
                 marks=marks,
             )
+            target = settings.target
+            if not all(map(is_missing, columns[target])):  # targets that come later are waited for
+                decimal = schema.decimals.get(target)
+                check_numbers(self.name, self._head, target, columns[target], decimal, "numbers", _ADVICE)
             suspects = self._suspects(columns, schema)
             self.schema: Schema = replace(schema, notes=(*schema.notes, *suspects))
-            self.kinds = {each.name: each.kind for each in schema.features if each.kind != "categorical"}
-            text = [each.name for each in schema.features if each.kind == "categorical"]
-            if text and settings.features is not None:
-                raise DataError(f"{self.name}: column '{text[0]}' holds text, not numbers; leave it out.")
-            self.dropped = schema.dropped | dict.fromkeys(text, "it holds text")
+            self.kinds = {each.name: each.kind for each in schema.features if each.kind not in TEXT}
+            self.inputs = [each.name for each in schema.features]
+            self.dropped = schema.dropped
         except BaseException:
             self._source.close()
             raise
-        self._source.selected = [*others, settings.target, *self.kinds]
+        self._source.selected = [*others, settings.target, *self.inputs]
 
     def __enter__(self) -> "KeyedRows":
         return self
@@ -113,6 +118,9 @@ class KeyedRows:
             values = self._numbers(name, part[name])
             self._note(values, part[name], name, block, rows)
             frame = frame.with_columns(pl.Series(name, values))
+        for name in (name for name in self.inputs if name not in self.kinds):
+            levels = [None if is_missing(cell) else cells.to_text(cell) for cell in part[name]]
+            frame = frame.with_columns(pl.Series(name, levels, pl.Categorical))
         return block.first_row + np.array(rows, np.int64), frame
 
     def _note(self, values: np.ndarray, column: Column, name: str, block: Block, rows: range) -> None:
@@ -139,4 +147,4 @@ class KeyedRows:
 def _key(cell: Any) -> str | None:
     if is_missing(cell):
         return None
-    return f"{cell:.15g}" if isinstance(cell, float) else cells.to_text(cell)
+    return shortest(cell) if isinstance(cell, float) else cells.to_text(cell)

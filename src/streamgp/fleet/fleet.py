@@ -17,7 +17,7 @@ from streamgp.fleet.frames import FleetColumns, Key, Table, as_times, name_rows,
 from streamgp.fleet.local_keys import Keys, LocalKeys, Outcome
 from streamgp.fleet.model import Mixture
 from streamgp.fleet.ray_keys import require_ray
-from streamgp.fleet.settings import FleetSettings, as_lags, as_path
+from streamgp.fleet.settings import DEFAULT_LAGS, DEFAULT_MISSING, FleetSettings, as_lags, as_path
 from streamgp.fleet.shards import Shards
 from streamgp.numerics import checkpoint
 from streamgp.table import DataError
@@ -27,30 +27,31 @@ from streamgp.table.codes import Codes, MissingCodes
 class StreamingGPFleet:
     """A model for each of many keyed streams, learnt online, which all begin from what the others have shown.
 
-    A row is a key, a time, a target and any numeric inputs, in a long frame of pandas, polars or Arrow. Rows of many
-    keys may come in any order, those of one key in the order of time. New keys may come at any time.
+    A row is a key, a time, a target and any inputs, numbers or text, in a long frame of pandas, polars or Arrow. Rows
+    of many keys may come in any order, those of one key in the order of time. New keys may come at any time.
 
     Parameters
     ----------
     id_col, time_col, target_col
-        Names of the columns. All others are numeric inputs. Without a time column (None) the rows of a key are its
-        clock.
+        Names of the columns. All others are inputs, numbers or text. Without a time column (None) the rows of a key
+        are its clock.
     engine
         ``local``: in this process, on all of its cores. ``ray``: the keys are spread over workers that Ray starts
         (extra ``ray``), on the cluster that the program is connected to or on this machine; the same numbers.
     model
         ``fleet``: three experts for each key, linear and with Fourier features, static and moving.
     lags
-        Past targets of the same key, so many rows back, that are inputs as well.
+        Past targets of the same key, so many rows back, that are inputs as well: ``auto`` for 1 to 3, ``none``.
     season
         One more lag, in rows; ``auto`` finds it in the warm-up, if the keys have one; None: none.
     warmup
         Rows, of keys that have shown four targets or more, after which what all keys share is fitted.
     shards
         How many directories the keys are spread over when saved.
-    on_bad_row
+    missing
         What to do with rows that have no key or time, or do not come after the last one of their key: ``raise`` and
-        learn nothing of the call, or ``skip`` and count them.
+        learn nothing of the call, or ``skip`` and count them. With ``impute``, too, they are skipped. Inputs and
+        targets may be missing with each of the three.
     random_state
         Seed of the Fourier features.
     missing_values
@@ -82,11 +83,11 @@ class StreamingGPFleet:
         *,
         engine: str = "local",
         model: str = "fleet",
-        lags: int | Sequence[int] = (1, 2, 3),
+        lags: int | Sequence[int] | str = DEFAULT_LAGS,
         season: int | str | None = "auto",
         warmup: int = 2_000,
         shards: int = 256,
-        on_bad_row: str = "raise",
+        missing: str = DEFAULT_MISSING,
         random_state: int = 0,
         workers: int | None = None,
         max_active: int | None = None,
@@ -97,7 +98,7 @@ class StreamingGPFleet:
         columns, where = (id_col, time_col, target_col), (workers, max_active, as_path(directory), group_col)
         codes = tuple(MissingCodes.of(missing_values).given)
         self.settings = FleetSettings(
-            *columns, engine, model, as_lags(lags), season, warmup, shards, on_bad_row, random_state, *where, codes
+            *columns, engine, model, as_lags(lags), season, warmup, shards, missing, random_state, *where, codes
         )
         self._begin(None, -1)
 
@@ -343,7 +344,7 @@ class StreamingGPFleet:
         assert table.y is not None
         key, new = self._directory.number(table.keys)
         group = self._directory.group_numbers(table.groups, len(key))
-        raises, clocks = self.settings.on_bad_row == "raise", self._directory.clocks
+        raises, clocks = self.settings.missing == "raise", self._directory.clocks
         seen, dated = self._directory.seen, table.columns.dated
         doubts = clocks.judge(table.keys, key, table.times, seen, dated, raises)
         bad = self._directory.check(key, table.times, group, doubts.rows)
@@ -379,7 +380,7 @@ class StreamingGPFleet:
         return table, good, outcome
 
     def _new_engine(self, columns: FleetColumns, keys: Keys) -> FleetEngine:
-        return FleetEngine(self.settings, len(columns.inputs), columns.dated, keys, self._directory)
+        return FleetEngine(self.settings, columns, keys, self._directory)
 
     def _check_usable(self) -> None:
         if self._engine is not None and self._engine.broken:

@@ -12,10 +12,12 @@ from jaxtyping import Bool, Float
 
 from streamgp.fleet.settings import FleetSettings
 from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.coding import level_codes
 from streamgp.table import DataError
-from streamgp.table.cells import LARGEST, format_cell, to_seconds
+from streamgp.table.cells import LARGEST, format_cell, to_seconds, to_text
 from streamgp.table.codes import MissingCodes
-from streamgp.table.containers import is_missing
+from streamgp.table.containers import as_given, is_missing
+from streamgp.table.given import to_float, to_floats
 from streamgp.table.numbers import to_numbers
 
 Key = str | int
@@ -35,7 +37,7 @@ class FleetColumns:
     Attributes
     ----------
     inputs
-        The numeric columns besides key, time and target.
+        The columns besides key, time and target.
     key
         What keys are: ``text`` or ``whole number``.
     time
@@ -47,6 +49,8 @@ class FleetColumns:
         The make of the last frame.
     group
         What groups are, as keys; None where there is no such column.
+    texts
+        The inputs that are text: their values are codes of levels.
     """
 
     inputs: tuple[str, ...]
@@ -55,6 +59,12 @@ class FleetColumns:
     zone: str | None
     backend: str
     group: str | None = None
+    texts: tuple[str, ...] = ()
+
+    @property
+    def text_places(self) -> list[int]:
+        """The places among the inputs of those that are text."""
+        return [i for i, name in enumerate(self.inputs) if name in self.texts]
 
     @property
     def dated(self) -> bool:
@@ -86,7 +96,7 @@ def read(frame: Any, settings: FleetSettings, known: FleetColumns | None, with_t
         If it is no data frame.
     """
     try:
-        table = nw.from_native(frame, eager_only=True)
+        table = nw.from_native(as_given(frame), eager_only=True)
     except TypeError as error:
         raise TypeError(f"expected a data frame of pandas, polars or Arrow, got {type(frame).__name__}") from error
     names = list(table.columns)
@@ -122,12 +132,14 @@ def read(frame: Any, settings: FleetSettings, known: FleetColumns | None, with_t
             _same(str(settings.group_col), known.group, group_kind if some else known.group)
         key_kind, group_kind = known.key, known.group
         time_kind, zone = known.time, known.zone
-    columns = FleetColumns(inputs, key_kind, time_kind, zone, table.implementation.value, group_kind)
-    codes = settings.codes
-    numbers = [_numbers(_without(codes, table[name]), name) for name in inputs]
+    codes, raises = settings.codes, settings.missing == "raise"
+    given = {name: _without(codes, table[name]) for name in inputs}
+    texts = tuple(name for name in inputs if _is_text(given[name])) if known is None else known.texts
+    columns = FleetColumns(inputs, key_kind, time_kind, zone, table.implementation.value, group_kind, texts)
+    numbers = [_levels(each) if name in texts else _numbers(each, name, raises) for name, each in given.items()]
     X = np.stack(numbers, axis=1) if numbers else np.empty((len(keys), 0))
     target = settings.target_col
-    y = _numbers(_without(codes, table[target]), target) if with_target else None
+    y = _numbers(_without(codes, table[target]), target, raises) if with_target else None
     # NaN says that there is no value; what is infinite or absurd is taken for one that was lost.
     unusable: Any = (np.abs(X) > LARGEST).any(axis=1)
     X = np.where(np.abs(X) <= LARGEST, X, np.nan)
@@ -277,8 +289,39 @@ def _times_of_cells(given: list[Any], kind: Any, name: str) -> tuple[Float[np.nd
     return seconds, "date" if days else "datetime", "UTC" if zoned else None
 
 
-def _numbers(series: Any, name: str) -> Float[np.ndarray, " n"]:
+def _numbers(series: Any, name: str, raises: bool = True) -> Float[np.ndarray, " n"]:
+    """Return numbers, NaN where one is missing; what is none is raised, or becomes infinite."""
     kind = series.dtype
+    if kind in (nw.String, nw.Object):
+        try:
+            return to_floats(f"column '{name}'", series.to_list(), ("row",))
+        except ValueError as error:
+            if raises:
+                raise DataError(str(error)) from error
+            return np.array([_or_infinite(cell) for cell in series.to_list()])
     if not (kind.is_numeric() or kind == nw.Boolean or series.null_count() == len(series)):
         raise DataError(f"column '{name}': expected numbers, got a column of {kind}; convert it, or leave it out.")
     return np.array(series.cast(nw.Float64).to_numpy(), dtype=float)
+
+
+def _is_text(series: Any) -> bool:
+    """Return whether a column holds text: it is of categories, or most of its cells are no numbers."""
+    if series.dtype in (nw.Categorical, nw.Enum) or series.dtype not in (nw.String, nw.Object):
+        return series.dtype in (nw.Categorical, nw.Enum)
+    present = [cell for cell in series.to_list() if not is_missing(cell)]
+    texts = [cell for cell in present if isinstance(cell, str) and np.isinf(_or_infinite(cell))]
+    return 2 * len(texts) > len(present)
+
+
+def _levels(series: Any) -> Float[np.ndarray, " n"]:
+    """Return the codes of levels, NaN where there is none."""
+    cells = series.to_list()
+    codes = level_codes((to_text(cell) for cell in cells), ())
+    return np.where(np.array([is_missing(cell) for cell in cells], bool), np.nan, codes)
+
+
+def _or_infinite(cell: Any) -> float:
+    try:
+        return to_float("", cell)
+    except ValueError:
+        return np.inf

@@ -12,6 +12,7 @@ from streamgp.fleet.model import QUANTILES, Mixture
 from streamgp.fleet.scores import SKILLS
 from streamgp.numerics import mixtures
 from streamgp.numerics.crps import mixture_crps
+from streamgp.numerics.digits import shortest
 from streamgp.numerics.quantiles import mixture_quantiles
 
 COVERAGE_LEVELS = (50, 90, 95)
@@ -48,7 +49,7 @@ def bands(mixture: Mixture, levels: Sequence[float]) -> Values:
     ends: Values = {}
     for level in levels:
         low, high = quantiles(mixture, [0.5 - level / 200.0, 0.5 + level / 200.0])
-        ends |= {f"mean-lo-{level:g}": low, f"mean-hi-{level:g}": high}
+        ends |= {f"mean-lo-{shortest(level)}": low, f"mean-hi-{shortest(level)}": high}
     return ends
 
 

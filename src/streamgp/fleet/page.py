@@ -30,7 +30,7 @@ def render_fleet(metrics: dict[str, Any], predictions: pl.LazyFrame, scores: pl.
         from streamgp.fleet import figures as fleet_figures
         from streamgp.reports import templating
     except ImportError as error:
-        raise ImportError('The report needs matplotlib and jinja2: pip install "streamgp[plots]".') from error
+        raise ImportError("The report needs matplotlib and jinja2: pip install matplotlib jinja2.") from error
     optional = {"data": None, "command": None, "warnings": [], "stopped": None, "interrupted": False}
     metrics = optional | {"target": "y", "skipped_rows": 0} | metrics
     rows = fleet.judged(predictions, metrics["warmup"])

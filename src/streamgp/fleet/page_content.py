@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 from polars import selectors
-from scipy.stats import binom
 
+from streamgp.numerics.binomial import binomial_cdf
 from streamgp.reports import verdicts, wording
 
 COLUMNS = ("key", "y", "mean", "std", "q05", "q50", "q95", "log_density")
@@ -123,7 +123,7 @@ def strip(rows: pl.DataFrame, ranked: pl.DataFrame) -> np.ndarray:
 def coverage_by_chance(counts: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """Return how many keys would have a coverage between the edges if every band of 90% held what it says."""
     size, keys = np.unique(counts, return_counts=True)
-    below = binom.cdf(np.ceil(edges[:, None] * size - 1e-9) - 1, size, 0.9)
+    below = binomial_cdf(np.ceil(edges[:, None] * size - 1e-9) - 1, size, 0.9)
     below[-1] = 1.0
     return np.diff(below, axis=0) @ keys
 

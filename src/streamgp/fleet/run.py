@@ -3,7 +3,7 @@
 import hashlib
 import math
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -47,7 +47,7 @@ class FleetRunSettings:
     max_active: int | None = None
     time: str | None = None
     features: list[str] | None = None
-    lags: list[int] | None = None
+    options: dict[str, Any] = field(default_factory=dict)
     warmup: int | None = None
     seed: int = 0
     chunk: int = 1024
@@ -62,9 +62,9 @@ class FleetRunSettings:
     @property
     def config(self) -> dict[str, Any]:
         """Return what must not change when the run is resumed."""
-        names = ("target", "key", "time", "features", "lags", "warmup", "seed", "missing")
+        names = ("target", "key", "time", "features", "warmup", "seed", "missing")
         grouped = {} if self.group is None else {"group": self.group}
-        return {name: getattr(self, name) for name in names} | self.reading.config | grouped
+        return {name: getattr(self, name) for name in names} | self.options | self.reading.config | grouped
 
     @property
     def where(self) -> dict[str, Any]:
@@ -79,16 +79,16 @@ class FleetRunSettings:
 
     def new_fleet(self) -> StreamingGPFleet:
         """Return a fleet that has seen nothing."""
-        given = {"lags": self.lags, "warmup": self.warmup}
+        given: dict[str, Any] = self.options | ({} if self.warmup is None else {"warmup": self.warmup})
         return StreamingGPFleet(
             self.key,
             self.time,
             self.target,
-            on_bad_row="raise" if self.missing == "raise" else "skip",
+            missing=self.missing,
             random_state=self.seed,
             group_col=self.group,
             **self.where,
-            **{name: value for name, value in given.items() if value is not None},  # type: ignore[arg-type]
+            **given,
         )
 
 
@@ -257,7 +257,7 @@ class FleetRun:
             "data": "standard input" if self.settings.data == "-" else Path(self.settings.data).name,
             "target": self.settings.target,
             "key": self.settings.key,
-            "features": list(self.source.kinds),
+            "features": self.source.inputs,
             "rows": self.rows,
             "warmup": warmup_rows(self.fleet),
             "scored_rows": int(count),
@@ -287,6 +287,7 @@ class FleetRun:
 
 def hash_of(frame: pl.DataFrame) -> bytes:
     """Return rows as bytes, one after the other, so that no cut into chunks matters."""
+    frame = frame.with_columns(pl.col(pl.Categorical).cast(pl.String))
     numbers = frame.select(pl.exclude(pl.String).cast(pl.Float64)).fill_null(math.nan).to_numpy()
     texts = frame.select(pl.col(pl.String)).rows()
     return b"".join(

@@ -5,12 +5,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from streamgp.models.options import MISSING, MISSING_VALUES, OPTIONS
+from streamgp.models.target_options import AUTO, FLEET, NONE
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.table.codes import MissingCodes
 
 ENGINES = ("local", "ray")
 MODELS = ("fleet",)
-MAX_LAG = 1_000
+LAGS, MAX_LAG = OPTIONS["lags"], 1_000
+DEFAULT_LAGS, DEFAULT_MISSING = LAGS.default_for(FLEET), MISSING_VALUES.default_for(FLEET)
 MAX_WORKERS = 1_024
 _HERE: dict[str, Any] = {"engine": "local", "workers": None, "max_active": None, "directory": None}
 
@@ -29,7 +32,7 @@ class FleetSettings:
     season: int | str | None
     warmup: int
     shards: int
-    on_bad_row: str
+    missing: str
     random_state: int
     workers: int | None = None
     max_active: int | None = None
@@ -49,9 +52,9 @@ class FleetSettings:
             raise ValueError(f"{', '.join(named)}: expected different columns, got {', '.join(named.values())}")
         _choice("engine", self.engine, ENGINES)
         _choice("model", self.model, MODELS)
-        _choice("on_bad_row", self.on_bad_row, ("raise", "skip"))
-        for lag in self.lags:
-            _whole("lags", lag, 1, MAX_LAG)
+        _choice("missing", self.missing, MISSING)
+        if max(self.lags, default=1) > MAX_LAG:
+            raise ValueError(f"lags: expected whole numbers from 1 to {MAX_LAG}, got {max(self.lags)}")
         if self.season not in ("auto", None):
             _whole("season", self.season, 2, MAX_LAG)
         _whole("warmup", self.warmup, 10, 1_000_000)
@@ -78,10 +81,10 @@ class FleetSettings:
         return replace(self, **_HERE)
 
 
-def as_lags(lags: int | Sequence[int]) -> tuple[int, ...]:
-    """Return lags in ascending order, each once."""
-    several = [lags] if isinstance(lags, int) else list(lags)
-    return tuple(sorted(set(several)))
+def as_lags(lags: Any) -> tuple[int, ...]:
+    """Return lags in ascending order, each once; a fleet chooses none but the season, see `streamgp.fleet.warmup`."""
+    found = LAGS.check(lags)
+    return {AUTO: (1, 2, 3), NONE: ()}[found] if isinstance(found, str) else found
 
 
 def as_path(path: str | Path | None) -> Path | None:

@@ -15,8 +15,8 @@ from streamgp.latent import LatentLearner, LatentSpec
 from streamgp.numerics import checkpoint
 from streamgp.progress import progress_bar
 from streamgp.table.cells import LARGEST
-from streamgp.table.containers import unmasked
-from streamgp.table.given import check_numbers
+from streamgp.table.containers import as_given
+from streamgp.table.given import as_numbers
 
 _AS_NUMBERS: Any = {"dtype": "float64", "ensure_all_finite": "allow-nan"}
 
@@ -137,14 +137,13 @@ class LatentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     def _check_first(self, X: Any) -> np.ndarray:
         """Check rows of any columns; the estimator does not change."""
-        check_numbers("X", X)
-        return self._check_values(check_array(unmasked(X), **_AS_NUMBERS, estimator=self))
+        return self._check_values(check_array(as_numbers("X", as_given(X)), **_AS_NUMBERS, estimator=self))
 
     def _check(self, X: Any) -> np.ndarray:
         """Check rows of the columns that were there from the start."""
-        check_numbers("X", X)
+        X = as_numbers("X", as_given(X))
         return self._check_values(
-            validate_data(self, unmasked(X), reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
+            validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
         )
 
     def _check_values(self, X: Any) -> np.ndarray:

@@ -32,7 +32,7 @@ def write_page(directory: Path, metrics: dict[str, Any], learner: LatentLearner)
     try:
         from streamgp.reports import figures, maps, templating
     except ImportError as error:
-        raise ImportError('The report needs matplotlib and jinja2: pip install "streamgp[plots]".') from error
+        raise ImportError("The report needs matplotlib and jinja2: pip install matplotlib jinja2.") from error
     frame = pl.read_parquet(directory / "embedding.parquet")
     names = [f"z{i + 1}" for i in range(metrics["components"])]
     shown = frame[:: max(1, -(-len(frame) // MAX_DRAWN))]

@@ -1,22 +1,32 @@
 """Integrals over the log mean of a count: its predictive probability and its distribution function."""
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from scipy.special import betainc, digamma, gammaincc, gammaln
 
-from streamgp.likelihoods.base import Likelihood
 from streamgp.likelihoods.quadrature import FALL, MIN_VARIANCE, NODES, WEIGHTS, log_integral
 from streamgp.likelihoods.step import laplace_step
 from streamgp.numerics import tree
 from streamgp.numerics.student_t import ndtr
 
-_LOG_2PI = float(np.log(2.0 * np.pi))
+LOG_2PI = float(np.log(2.0 * np.pi))
+# Up to here exp(u) - 1 - u is a series, whose seventh term adds nothing.
+_NEAR = 0.01
 
 
-def log_predictive(likelihood: Likelihood, y: Any, loc: Any, cov: Any) -> Any:
-    """Return the log of the integral of the likelihood's shape over one latent value, around its mode."""
+def log_predictive(likelihood: Any, y: Any, loc: Any, cov: Any) -> Any:
+    """Return the log of the integral of the likelihood's shape over one latent value, around its mode.
+
+    That value is taken less the one whose mean is the count: the peak of a large count is narrower than the digits
+    of a logarithm.
+    """
+    level = np.log(np.maximum(y, 1.0))
+    loc = loc + (likelihood.intercept - level)[..., None]
+    likelihood = tree.map(lambda a: np.broadcast_to(a, np.broadcast_shapes(np.shape(a), level.shape)), likelihood)
+    likelihood = replace(likelihood, intercept=np.broadcast_to(level, likelihood.intercept.shape))
     cov = np.maximum(cov, MIN_VARIANCE)
     mode = loc + cov[..., 0] * laplace_step(likelihood, y, loc, cov).shift
     several, targets = tree.map(lambda a: a[..., None], likelihood), np.asarray(y)[..., None]
@@ -37,7 +47,7 @@ def cdf(y: Any, mean: Any, var: Any, dispersion: Any) -> Any:
     """
     a = np.maximum(np.floor(y), 0.0) + 1.0
     root = np.sqrt(np.maximum(var, MIN_VARIANCE))
-    const = 0.5 * (np.log(a) - _LOG_2PI) - stirling(a)
+    const = 0.5 * (np.log(a) - LOG_2PI) - stirling(a)
     wide = np.sqrt(2.0 * FALL / a)
     if dispersion is None:
         right = np.log1p(FALL / a + wide)
@@ -50,7 +60,7 @@ def cdf(y: Any, mean: Any, var: Any, dispersion: Any) -> Any:
     def log_density(u: Any) -> Any:
         shape = np.asarray(a)[..., None]
         if dispersion is None:
-            return shape * (u - np.expm1(u)) + const[..., None]
+            return const[..., None] - shape * excess(u, np.expm1(u))
         rate = np.asarray(dispersion)[..., None]
         total = shape + rate
         # The same twice: the one loses its digits where the count is large, the other where the dispersion is.
@@ -83,10 +93,17 @@ def _beyond(u: Any, a: Any, dispersion: Any) -> Any:
     return betainc(dispersion, a, share)
 
 
+def excess(u: Any, grown: Any) -> Any:
+    """Return exp(u) - 1 - u, to 13 digits near zero, too, from exp(u) - 1."""
+    near = np.clip(u, -_NEAR, _NEAR)
+    series = near * (1.0 / 3.0 + near * (1.0 / 12.0 + near * (1.0 / 60.0 + near * (1.0 / 360.0 + near / 2520.0))))
+    return np.where(near == u, 0.5 * near * near * (1.0 + series), grown - u)
+
+
 def stirling(a: Any) -> Any:
     """Return log Gamma(a) - (a - 1/2) log a + a - log(2 pi) / 2, to 1e-15."""
     small = np.minimum(a, 16.0)
-    direct = gammaln(small) - (small - 0.5) * np.log(small) + small - 0.5 * _LOG_2PI
+    direct = gammaln(small) - (small - 0.5) * np.log(small) + small - 0.5 * LOG_2PI
     inverse = 1.0 / np.maximum(a, 16.0)
     square = inverse * inverse
     series = inverse * (1.0 / 12.0 - square * (1.0 / 360.0 - square * (1.0 / 1260.0 - square / 1680.0)))

@@ -1,18 +1,25 @@
-"""Counts 0, 1, 2, ...: Poisson and negative binomial, with the logarithm of the mean as f + intercept."""
+"""Counts 0, 1, 2, ...: Poisson and negative binomial, with the logarithm of the mean as f + intercept.
+
+All is written in u, the log of the mean less that of the count (or of 1, of the count 0), and log n! by Stirling's
+series: what is left is no difference of large numbers, and counts of any size keep their digits.
+"""
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import gammaln
 
 from streamgp.likelihoods.base import Expansion, Likelihood, Values
-from streamgp.likelihoods.count_integrals import cdf, log_predictive, stirling, stirling_slope
+from streamgp.likelihoods.count_integrals import LOG_2PI, cdf, excess, log_predictive, stirling, stirling_slope
 from streamgp.numerics.checkpoint.encoding import register
 
-# The largest log of a Poisson mean: exp(80) fits in single precision as well.
-_MAX_LOG_MEAN = 80.0
+# The largest log of a Poisson mean, or u if that is more, whose exponential is sure not to overflow.
+_MOST_ABOVE, _MAX_LOG_MEAN = 11.0, 80.0
+# Up to here no more digits of a Poisson's log density are lost than its integrals have.
+_LARGE = 1e6
+# The largest |u| of which a negative binomial needs an exponential.
+_FAR = 700.0
 # The share of the largest logarithm that a mean may have, so that its cube does not overflow.
 _SHARE = 0.3
 _LARGEST = float(np.finfo(float).max)
@@ -35,15 +42,13 @@ class Poisson(Likelihood):
     intercept: Float[Values, "*batch"]
 
     def log_shape(self, f: Float[Values, "... 1"], y: Float[Values, "..."]) -> Float[Values, "..."]:
-        """Return y eta - exp(eta), with a straight line in place of an exponential that would overflow."""
-        eta = f[..., 0] + self.intercept
-        # A straight line where the exponential overflows or nearly so, so that no derivative does.
-        capped = np.minimum(eta, _MAX_LOG_MEAN)
-        return y * eta - np.exp(capped) * (1.0 + eta - capped)
+        """Return log p(y | f) - log p(y | u = 0): y u - a (exp(u) - 1), a the count or 1."""
+        return self._shape(y)(f)[0]
 
     def log_constant(self, y: Float[Values, "..."]) -> Float[Values, "..."]:
         """Return log p(y | f) - log_shape."""
-        return -gammaln(y + 1.0)
+        a = np.maximum(y, 1.0)
+        return -0.5 * (LOG_2PI + np.log(a)) - stirling(a)
 
     def log_prob(self, f: Float[Values, "... 1"], y: Float[Values, "..."]) -> Float[Values, "..."]:
         """Return log p(y | f): the shape and what depends on `y` alone."""
@@ -51,11 +56,34 @@ class Poisson(Likelihood):
 
     def expand(self, f: Float[Values, "... 1"], y: Float[Values, "..."]) -> Expansion:
         """Return the shape of the log probability, its gradient and minus its second derivative."""
-        eta = f[..., 0] + self.intercept
-        capped = np.minimum(eta, _MAX_LOG_MEAN)
-        mean = np.exp(capped)
-        value = y * eta - mean * (1.0 + eta - capped)
-        return Expansion(value, (y - mean)[..., None], np.where(eta < _MAX_LOG_MEAN, mean, 0.0)[..., None, None])
+        return self.around(y)(f)
+
+    def around(self, y: Float[Values, "..."]) -> Callable[[Values], Expansion]:
+        """Return `expand` of these targets as a function of f alone."""
+        shape, a = self._shape(y), np.maximum(y, 1.0)
+
+        def at(f: Values) -> Expansion:
+            value, grown, beyond = shape(f)
+            gradient, mean = (y - a) - a * grown, np.where(beyond > 0.0, 0.0, a * (grown + 1.0))
+            return Expansion(value, gradient[..., None], mean[..., None, None])
+
+        return at
+
+    def _shape(self, y: Values) -> Callable[[Values], tuple[Any, Any, Any]]:
+        """Return a function of f: the shape, exp(u) - 1, and how far u is beyond where a straight line begins."""
+        a = np.maximum(y, 1.0)
+        log_a, of_zero = np.log(a), y - a
+        shift, most = self.intercept - log_a, np.maximum(_MAX_LOG_MEAN - log_a, _MOST_ABOVE)
+        is_large = bool(np.max(a, initial=1.0) > _LARGE)
+
+        def at(f: Values) -> tuple[Any, Any, Any]:
+            u = f[..., 0] + shift
+            capped = np.minimum(u, most)
+            grown, beyond = np.expm1(capped), u - capped
+            over = excess(capped, grown) + grown * beyond if is_large else grown * (1.0 + beyond) - capped
+            return of_zero * u - a * over, grown, beyond
+
+        return at
 
     def bend(
         self, f: Float[Values, "... 1"], y: Float[Values, "..."], along: Float[Values, "... 1 1"]
@@ -88,7 +116,7 @@ class Poisson(Likelihood):
 
     def sample(self, draws: np.random.Generator, f: Float[Values, "... 1"]) -> Float[Values, "..."]:
         """Draw counts."""
-        return _poisson(draws, np.exp(np.minimum(f[..., 0] + self.intercept, _MAX_LOG_MEAN)))
+        return _poisson(draws, _bounded_mean(f[..., 0] + self.intercept))
 
     @classmethod
     def from_targets(cls, y: Float[np.ndarray, " n"]) -> Self:
@@ -116,16 +144,14 @@ class NegativeBinomial(Likelihood):
     dispersion: Float[Values, "*batch"]
 
     def log_shape(self, f: Float[Values, "... 1"], y: Float[Values, "..."]) -> Float[Values, "..."]:
-        """Return y eta - (y + r) log(1 + exp(eta) / r), r the dispersion."""
-        eta, r = f[..., 0] + self.intercept, self.dispersion
-        return y * eta - (y + r) * _softplus(eta - np.log(r))
+        """Return log p(y | f) - log p(y | u = 0)."""
+        return self._beside(y).value(f[..., 0])[0]
 
     def log_constant(self, y: Float[Values, "..."]) -> Float[Values, "..."]:
         """Return log p(y | f) - log_shape."""
-        r = self.dispersion
-        # log Gamma(y + r) - log Gamma(r) - y log r, without the difference of large numbers.
-        ratio = (r + y - 0.5) * np.log1p(y / r) - y + stirling(r + y) - stirling(r)
-        return ratio - gammaln(y + 1.0)
+        r, a = self.dispersion, np.maximum(y, 1.0)
+        of_count = -0.5 * (LOG_2PI + np.log(a) + np.log1p(a / r)) + stirling(a + r) - stirling(r) - stirling(a)
+        return np.where(y > 0.0, of_count, -r * np.log1p(1.0 / r))
 
     def log_prob(self, f: Float[Values, "... 1"], y: Float[Values, "..."]) -> Float[Values, "..."]:
         """Return log p(y | f): the shape and what depends on `y` alone."""
@@ -137,19 +163,21 @@ class NegativeBinomial(Likelihood):
 
     def around(self, y: Float[Values, "..."]) -> Callable[[Values], Expansion]:
         """Return `expand` of these targets as a function of f alone."""
-        log_r, total = np.log(self.dispersion), y + self.dispersion
-        shift, constant = self.intercept - log_r, y * log_r
+        beside, total = self._beside(y), y + self.dispersion
 
         def at(f: Values) -> Expansion:
-            u = f[..., 0] + shift
-            small = np.exp(-np.abs(u))
-            share = 1.0 / (1.0 + small)
-            value = y * u + constant - total * (np.maximum(u, 0.0) + np.log1p(small))
-            rest = share * small
-            gradient = y - total * np.where(u > 0.0, share, rest)
+            value, x, change = beside.value(f[..., 0])
+            lesser, other = beside.least * np.exp(x) / (1.0 + change), (1.0 - beside.least) / (1.0 + change)
+            share, rest = np.where(beside.is_large, other, lesser), np.where(beside.is_large, lesser, other)
+            gradient = y * rest - self.dispersion * share
             return Expansion(value, gradient[..., None], (total * (rest * share))[..., None, None])
 
         return at
+
+    def _beside(self, y: Float[Values, "..."]) -> "_Beside":
+        r, a = self.dispersion, np.maximum(y, 1.0)
+        is_large = a > r
+        return _Beside(y, r, self.intercept - np.log(a), is_large, np.where(is_large, r, a) / (a + r))
 
     def bend(
         self, f: Float[Values, "... 1"], y: Float[Values, "..."], along: Float[Values, "... 1 1"]
@@ -170,9 +198,10 @@ class NegativeBinomial(Likelihood):
         r = self.dispersion
         u, each = f[..., 0] + self.intercept - np.log(r), (y + r) / r
         share, curve = _share(u)
-        # That of the constant, again without the difference of large numbers.
-        more = np.log1p(y / r) - (y / r) * (1.0 - 0.5 / (r + y)) + stirling_slope(r + y) - stirling_slope(r)
-        of_log_p = more - _softplus(u) + each * share
+        rest = _share(-u)[0]
+        # Without the difference of large numbers, that of the constant too.
+        more = 0.5 * (y / (r + y)) / r + stirling_slope(r + y) - stirling_slope(r)
+        of_log_p = np.log1p(y / r) - _softplus(u) + share - (y / r) * rest + more
         of_gradient = each * curve - share
         of_precision = curve * (1.0 + each * np.tanh(0.5 * u))
         return {"dispersion": of_log_p + slope[..., 0] * of_gradient + along[..., 0, 0] * of_precision}
@@ -202,7 +231,7 @@ class NegativeBinomial(Likelihood):
 
     def sample(self, draws: np.random.Generator, f: Float[Values, "... 1"]) -> Float[Values, "..."]:
         """Draw counts: Poisson ones whose mean is a Gamma variable."""
-        mean = np.exp(np.minimum(f[..., 0] + self.intercept, _MAX_LOG_MEAN))
+        mean = _bounded_mean(f[..., 0] + self.intercept)
         shape = np.broadcast_to(self.dispersion, mean.shape)
         return _poisson(draws, mean * draws.gamma(shape) / shape)
 
@@ -214,6 +243,32 @@ class NegativeBinomial(Likelihood):
         return cls(np.asarray(np.log(mean)), np.asarray(np.clip(mean * mean / excess, 0.1, 1e3)))
 
 
+class _Beside(NamedTuple):
+    """What depends on counts alone in a negative binomial's shape, y u - (y + r) log(1 + a (exp(u) - 1) / (a + r)).
+
+    Where a, the count or 1, is larger than the dispersion r, that is -r u - (y + r) log(1 + r (exp(-u) - 1) / (a +
+    r)): so the larger one cancels.
+    """
+
+    y: Any
+    r: Any
+    shift: Any
+    is_large: Any  # whether a is the larger one
+    least: Any  # the smaller one's share of both
+
+    def value(self, f: Any) -> tuple[Any, Any, Any]:
+        """Return the shape, plus or minus u, and what is added to 1 in the logarithm."""
+        u = f + self.shift
+        near = np.minimum(np.maximum(u, -_FAR), _FAR)
+        x = np.where(self.is_large, -1.0, 1.0) * near
+        change = self.least * np.expm1(x)
+        value = np.where(self.is_large, -self.r, self.y) * near - (self.y + self.r) * np.log1p(change)
+        beyond = u - near
+        if beyond.any():
+            value = value + np.where(beyond < 0.0, self.y, -self.r) * beyond
+        return value, x, change
+
+
 def _smoothed_log_mean(y: Float[np.ndarray, " n"]) -> float:
     return float(np.log((np.sum(y) + 0.5) / max(len(y), 1)))
 
@@ -221,6 +276,10 @@ def _smoothed_log_mean(y: Float[np.ndarray, " n"]) -> float:
 def _poisson(draws: np.random.Generator, mean: Any) -> Any:
     """Draw counts; those of a mean beyond all that NumPy takes are the mean."""
     return np.where(mean < _MOST, draws.poisson(np.minimum(mean, _MOST)), mean)
+
+
+def _bounded_mean(eta: Any) -> Any:
+    return np.exp(np.minimum(eta, _SHARE * np.log(_LARGEST)))
 
 
 def _softplus(u: Any) -> Any:

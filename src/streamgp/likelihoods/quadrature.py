@@ -88,10 +88,10 @@ def log_integral(
         return np.minimum(log_g(at + d) - at_mode - (d * (0.5 * d + shift)) / wide, FALL)
 
     signs = np.array([-1.0, 1.0])
-    low, high = np.full((*s.shape, 2), -48.0), np.zeros((*s.shape, 2))
+    low, high = np.full((*s.shape, 2), -200.0), np.zeros((*s.shape, 2))
     ends = signs * reach[..., None]
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        for _ in range(10):
+        for _ in range(12):
             middle = 0.5 * (low + high)
             fallen = ~(log_ratio(ends * np.exp2(middle)) > -FALL)
             low, high = np.where(fallen, low, middle), np.where(fallen, middle, high)

@@ -6,6 +6,7 @@ from numpy.typing import ArrayLike
 
 from streamgp.metrics.shapes import together
 from streamgp.metrics.shares import probabilities, share
+from streamgp.numerics.digits import shortest
 
 
 def pinball(quantiles: ArrayLike, levels: ArrayLike, y: ArrayLike) -> Float[np.ndarray, "..."]:
@@ -93,8 +94,6 @@ def _checked(low: ArrayLike, high: ArrayLike, y: ArrayLike) -> list[np.ndarray]:
     wrong = np.argwhere(high < low)
     if len(wrong):
         place = tuple(wrong[0].tolist())
-        raise ValueError(
-            f"high: expected upper ends at or above the lower ones, got {high[place]:g} below {low[place]:g} at "
-            f"{place}"
-        )
+        got = f"{shortest(float(high[place]))} below {shortest(float(low[place]))}"
+        raise ValueError(f"high: expected upper ends at or above the lower ones, got {got} at {place}")
     return [low, high, y]

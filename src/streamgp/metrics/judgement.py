@@ -1,7 +1,7 @@
 """Judgement of a model against baselines, by paired losses along a stream."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import exp, inf, isfinite
 from typing import Any, Literal
 
@@ -79,6 +79,15 @@ class Judgement:
     def verdict(self) -> Verdict:
         """Return the verdict beside the best baseline."""
         return self.against[0].verdict if self.against else "undecided"
+
+    def joined(self, other: "Judgement") -> "Judgement":
+        """Return the judgement beside the baselines of both, of the same model on the same rows; else this one."""
+        if other.rows != self.rows:
+            return self
+        both, usual = sorted([*self.against, *other.against], key=_by_loss), self.unflagged
+        if usual is not None and other.unflagged is not None:
+            usual = usual.joined(other.unflagged)
+        return replace(self, against=tuple(both), unflagged=usual)
 
     def to_json(self) -> dict[str, Any]:
         """Return the entries of ``metrics.json``: those of the best baseline, and of each under ``against``."""
@@ -207,8 +216,12 @@ def _judgement(score: str, baselines: Sequence[str], rows: int, sums: Float[np.n
         return Judgement(score, 0, None, ())
     ours, *theirs = sums
     against = [_against(name, ours, of, rows) for name, of in zip(baselines, theirs, strict=True)]
-    against.sort(key=lambda each: inf if each.loss is None else each.loss)
+    against.sort(key=_by_loss)
     return Judgement(score, rows, _finite(float(ours.sum()) / rows), tuple(against))
+
+
+def _by_loss(each: Against) -> float:
+    return inf if each.loss is None else each.loss
 
 
 def _against(name: str, ours: Float[np.ndarray, " b"], theirs: Float[np.ndarray, " b"], rows: int) -> Against:

@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.fft import dct
 from scipy.special import stdtrit
 
 from streamgp.metrics.shapes import together
@@ -69,8 +68,11 @@ def paired_interval(losses: ArrayLike, others: ArrayLike, coverage: float = 0.95
     mean = float(difference.mean()) if n else nan
     if n < LEAST_ROWS:
         return Difference(mean, nan, nan)
+    from scipy.fft import dct
+
     cosines = round(_COSINES * n ** (2.0 / 3.0))
     waves = np.asarray(dct(difference, norm="ortho"))[1 : cosines + 1]
-    variance = float(np.mean(np.square(waves)))
-    half = float(stdtrit(cosines, 0.5 + 0.5 * coverage)) * sqrt(variance / n)
+    largest = float(np.abs(waves).max()) or 1.0  # a square of it may overflow
+    deviation = largest * sqrt(float(np.mean(np.square(waves / largest))) / n)
+    half = float(stdtrit(cosines, 0.5 + 0.5 * coverage)) * deviation
     return Difference(mean, mean - half, mean + half)

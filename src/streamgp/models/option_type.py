@@ -22,6 +22,7 @@ Kind = Literal[
     "regressors",
     "seed",
     "codes",
+    "country",
 ]
 
 # Of values in Python: in words, and as annotations.
@@ -40,6 +41,7 @@ _TYPES: dict[Kind, tuple[str, str]] = {
     "regressors": ("sequence of regressors", "Sequence[Any]"),
     "seed": ("int", "Any"),
     "codes": ("float, str, or sequence of them", "Sequence[float | str] | float | str"),
+    "country": ("str", "str"),
 }
 
 
@@ -57,7 +59,7 @@ class Option:
         numbers of which either may be None; a ``name`` or several ``names`` among the `choices`; ``terms`` of a small
         grammar (see `streamgp.filters.dynamics` and `streamgp.filters.noise`); ``weights``, a name or a matrix;
         ``regressors``, by the names they were given; a ``seed``, in Python a generator of random numbers too;
-        ``codes``, numbers and words.
+        ``codes``, numbers and words; a ``country``, by its code.
     help
         What it does, in a sentence or two, without default, range and choices.
     details

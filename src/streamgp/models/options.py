@@ -8,12 +8,15 @@ benchmarks.pages.options`` writes the constructors of the estimators that it nam
 
 from dataclasses import replace
 from functools import partial
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from streamgp.models.option_type import Option
 from streamgp.models.presets import ADDED, PRESETS
 from streamgp.models.spec import LIKELIHOODS, Spec
 from streamgp.models.target_options import (
+    AUTO,
+    FLEET,
+    NONE,
     NUMBERS,
     REGRESSOR,
     TARGET_OPTIONS,
@@ -21,6 +24,7 @@ from streamgp.models.target_options import (
 )
 
 TASKS = tuple(LIKELIHOODS)
+DEVICES = ("auto", "cpu", "gpu")
 # The families of models, and for which targets each has models.
 FAMILY_TASKS: dict[str, tuple[str, ...]] = {
     "gaussian": NUMBERS,
@@ -39,6 +43,7 @@ DEFAULT_WARMUP = 1000
 MIN_WARMUP = 10  # and a row for each input: with fewer there is nothing that error bars could rest on
 Missing = Literal["impute", "skip", "raise"]
 MISSING: tuple[Missing, ...] = get_args(Missing)
+CALENDAR_CYCLES = ("day", "week", "month", "year")  # of `streamgp.table.calendar`
 BASES = (
     *("linear", "fourier", "hilbert", "hilbert-product", "nystrom", "rbf", "polynomial", "spline", "trees"),
     *("boosted", "concatenation", "fourier-trained", "fourier-optimised", "rbf-optimised"),
@@ -83,6 +88,7 @@ MISSING_VALUES = _for_all(
     details="Inputs are filled from the rest of the row and from the rows before (see `streamgp.stream.imputation`); "
     "the prediction is the less certain for it.",
     default="impute",
+    own_defaults={FLEET: "raise"},
     choices=MISSING,
     panel="Data",
 )
@@ -98,9 +104,21 @@ CALENDAR = _for_all(
     name="calendar",
     kind="names",
     help="Cycles of time that columns of dates, and times that are dates, are inputs by: a sine and a cosine each, "
-    "in UTC. Without, columns of dates are left out.",
+    "in UTC. auto: those of the column by which the rows come that would have predicted the warm-up better. none: "
+    "columns of dates are left out.",
+    details="The column of auto is that of `times`, or else the one of dates that rise, of which the index of a "
+    "pandas frame may be one. Its cycles are chosen at the end of the warm-up, of those that it shows whole: see "
+    "`streamgp.stream.calendar_choice`. Other columns of dates are left out then.",
+    default=AUTO,
+    choices=(AUTO, NONE, *CALENDAR_CYCLES),
+    panel="Data",
+)
+HOLIDAYS = _for_all(
+    name="holidays",
+    kind="country",
+    help="Country whose public holidays are an input, 1 on these days: DE, or DE-BY for a part. Needs dates and "
+    "the package holidays (extra holidays).",
     unset="none",
-    choices=("day", "week", "year"),
     panel="Data",
 )
 SEED = _for_all(
@@ -112,6 +130,31 @@ SEED = _for_all(
     flag="--seed",
     panel="Learning",
 )
+
+
+def calendar_of(calendar: Any, holidays: str | None) -> tuple[str, ...]:
+    """Return the entries of the calendar that values of the two options ask for: see `streamgp.table.calendar`.
+
+    Raises
+    ------
+    ValueError
+        If there are no such cycles, or no holidays are known of the country.
+    """
+    names = (NONE,) if calendar is None else CALENDAR.check(calendar)
+    alone = [name for name in names if name in (AUTO, NONE)]
+    if alone and len(names) > 1:
+        raise ValueError(
+            f"calendar: expected {alone[0]} by itself, or some of {', '.join(CALENDAR_CYCLES)}, got both"
+        )
+    entries = () if NONE in names else tuple(names)
+    if holidays is None:
+        return entries
+    from streamgp.table.calendar import HOLIDAYS as OF_COUNTRY
+    from streamgp.table.calendar import holidays_of
+
+    holidays_of(holidays, 2024)  # known, if any year is
+    return *entries, OF_COUNTRY + holidays
+
 
 # The options that `make_spec` takes.
 
@@ -246,6 +289,14 @@ _DECLARED = (
         panel="Learning",
     ),
     for_gaussian(
+        name="noise_by_input",
+        kind="switch",
+        help="Let the noise follow the inputs, so that bands are right for each kind of row.",
+        details="The mean stays as it is. See `streamgp.core.noise_by_input`.",
+        unset=_ON_BY_DEFAULT,
+        panel="Learning",
+    ),
+    for_gaussian(
         name="rest",
         kind="switch",
         help="Let filters of next to no weight rest, so that the others cost less.",
@@ -261,6 +312,18 @@ _DECLARED = (
         details="After each quarter more rows, to 8,192 at most: half of them the latest. See "
         "`streamgp.models.gaussian.renewal`. Of the bases, boosted and fourier-trained can be renewed.",
         unset="on for best; for default of boosted alone; off for the other models",
+        panel="Learning",
+    ),
+    for_gaussian(
+        name="device",
+        kind="name",
+        help="Where the filters learn: cpu, gpu (an accelerator that JAX finds), or auto: there where they are large "
+        "enough to gain by it.",
+        details="The numbers are the same to 1e-9. Programs are compiled for an accelerator, under auto while the "
+        "processor goes on. It is no part of a checkpoint: what is loaded begins with auto. See "
+        "`streamgp.filters.engine.placement`.",
+        default="auto",
+        choices=DEVICES,
         panel="Learning",
     ),
     *TARGET_OPTIONS,
@@ -281,10 +344,10 @@ def _with_annexes(option: Option) -> Option:
 
 MODEL = _with_annexes(MODEL)
 OPTIONS: dict[str, Option] = {option.name: _with_annexes(option) for option in _DECLARED}
-SHARED = (MODEL, WARMUP, MISSING_VALUES, MISSING_CODES, CALENDAR, SEED)
+SHARED = (MODEL, WARMUP, MISSING_VALUES, MISSING_CODES, CALENDAR, HOLIDAYS, SEED)
 
 
 def options_of(estimator: str) -> list[Option]:
     """Return the options that are parameters of an estimator, `model` and `warmup` first."""
-    given = (MODEL, WARMUP, *OPTIONS.values(), MISSING_VALUES, MISSING_CODES, CALENDAR, SEED)
+    given = (MODEL, WARMUP, *OPTIONS.values(), MISSING_VALUES, MISSING_CODES, CALENDAR, HOLIDAYS, SEED)
     return [option for option in given if estimator in option.estimators]

@@ -24,6 +24,7 @@ _DEFAULT = Spec(
     without_lags=True,
     robust=True,
     recalibrate=True,
+    noise_by_input=True,
     rest=True,
     renew=True,
     searched_every=6,

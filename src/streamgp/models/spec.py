@@ -1,8 +1,9 @@
 """Everything that defines a model before it has seen data."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import accumulate
+from typing import Any
 
 PAPER_BASES = ("linear", "hilbert", "fourier", "rbf")
 # What targets may be, and the likelihoods that go with it, the usual one first.
@@ -79,8 +80,10 @@ class Spec:
     warmup_posterior: str = "condition"
     robust: bool = False
     recalibrate: bool = False
+    noise_by_input: bool = False
     rest: bool = False
     renew: bool = False
+    device: str = "auto"
     searched_every: int = 3
     lags: tuple[int, ...] = ()
     chooses_lags: bool = False
@@ -102,6 +105,11 @@ class Spec:
     def task(self) -> str:
         """Return what the targets are: ``regression``, ``classification``, ``count`` or ``ordinal``."""
         return next(task for task, names in LIKELIHOODS.items() if self.likelihood in names)
+
+    @property
+    def stored(self) -> dict[str, Any]:
+        """Return what checkpoints hold: all but the device, which belongs to the machine."""
+        return {name: value for name, value in asdict(self).items() if name != "device"}
 
     @property
     def renewable(self) -> tuple[str, ...]:

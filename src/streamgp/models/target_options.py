@@ -7,7 +7,7 @@ from streamgp.models.spec import TRANSFORMS
 
 NUMBERS = ("regression",)
 REGRESSOR = "StreamingGPRegressor"
-COMMAND = "streamgp run"
+COMMAND, FLEET = "streamgp run", "StreamingGPFleet"
 AUTO, NONE = "auto", "none"  # of lags
 for_gaussian = partial(Option, families=("gaussian",), tasks=NUMBERS, estimators=(REGRESSOR,))
 
@@ -17,13 +17,13 @@ TARGET_OPTIONS = (
         kind="wholes",
         help="The target so many rows ago is an input too: 1,2,24. Each shorter than the warm-up. none: no lags. "
         "auto: none, 1 to 3 and a season, chosen at the end of the warm-up by how well they would have predicted it.",
-        details="With auto, lag 1 is in use until then; the season is one of the clock where times are dates; see "
-        "`streamgp.stream.lag_choice`. Lags count the rows that "
-        "were learnt. `predict` takes every row as the next one, so its lags are those of the last row learnt; given "
-        "several rows it warns, since of rows that follow each other this is wrong for all but the first: `evaluate` "
-        "them, predict and learn them one by one, or choose a `horizon`. In the first rows the mean target stands in "
-        "for what is missing. With lags, X may have no columns.",
-        own_defaults={COMMAND: AUTO},
+        details="With auto, lag 1 is in use until then; the season is one of the clock where times are dates, and "
+        "without times 7, 12, 24, 48, 96, 168 or 336 rows; see `streamgp.stream.lag_choice`. Lags count the rows "
+        "that were learnt. `predict` takes every row as the next one, so its lags are those of the last row learnt; "
+        "given several rows it warns, since of rows that follow each other this is wrong for all but the first: "
+        "`evaluate` them, predict and learn them one by one, or choose a `horizon`. In the first rows the mean "
+        "target stands in for what is missing. With lags, X may have no columns.",
+        own_defaults={COMMAND: AUTO, FLEET: AUTO, "RiverForecaster": (1, 2, 3), "RiverAnomalyDetector": (1,)},
         choices=(AUTO, NONE),
         families=("gaussian",),
         tasks=NUMBERS,

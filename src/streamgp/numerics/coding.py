@@ -1,9 +1,26 @@
-"""Numbers for columns that hold none: 0 and 1 for each level, sine and cosine for each cycle of time."""
+"""Numbers for columns that hold none: codes of levels, 0 and 1 for each, sine and cosine for a cycle of time."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from jaxtyping import Float
 
-CYCLES = {"day": 86_400.0, "week": 604_800.0, "year": 31_556_952.0}  # seconds; the year is the Gregorian mean
+_LEAST_CODE = 2**51  # whole numbers up to twice that are exact
+
+
+def level_code(level: str) -> float:
+    """Return the number of a level that is not among the first ones of its column: the same on every machine."""
+    digest = hashlib.blake2b(level.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return float(_LEAST_CODE + int.from_bytes(digest, "little") % _LEAST_CODE)
+
+
+def level_codes(levels: Iterable[str], first: Sequence[str]) -> Float[np.ndarray, " n"]:
+    """Return for each level its place among the first ones of its column, or its `level_code`."""
+    codes: dict[str, float] = {level: float(i) for i, level in enumerate(first)}
+    return np.array(
+        [codes[level] if level in codes else codes.setdefault(level, level_code(level)) for level in levels]
+    )
 
 
 def one_hot(codes: Float[np.ndarray, " n"], levels: int) -> Float[np.ndarray, "n k"]:

@@ -16,7 +16,7 @@ NEGLIGIBLE_SHARE = 1e-3
 CELL_WIDTH = 0.5
 # The most Gaussians under a transformation of JAX, where sizes are fixed. Further ones are merged.
 MAX_TRACED = 128
-# Up to so many components, none are merged, and distances are computed in double precision.
+# Up to so many components, none are merged; up to so many Gaussians, distances are computed in double precision.
 _MAX_EXACT = 32
 _FAR = 1e15  # standard deviations; its square can still be held in single precision
 _CACHED = 1 << 16  # numbers per array that stay in a core's cache
@@ -43,6 +43,7 @@ def mean_distance(m: Mixtures, components: int | None = None) -> Float[AnyArray,
     if not len(m.loc):
         return np.zeros(0, m.loc.dtype)
     of_all = int(components or m.loc.shape[1])
+    single = of_all * (1 if m.dof is None else 3) > _MAX_EXACT
     if of_all > _MAX_EXACT:
         sizes, parts = merged_gaussians(m, of_all)
     else:
@@ -54,7 +55,7 @@ def mean_distance(m: Mixtures, components: int | None = None) -> Float[AnyArray,
     with np.errstate(over="ignore", under="ignore"):
         while at < len(rows):
             some = rows[at : at + max(1, 2 * _CACHED // int(sizes[rows[at]]) ** 2)]
-            distance[some] = _pairwise_distance(*(a[some, : sizes[some[-1]]] for a in parts))
+            distance[some] = _pairwise_distance(*(a[some, : sizes[some[-1]]] for a in parts), single=single)
             at += len(some)
     return distance
 
@@ -178,9 +179,9 @@ def _keep_heaviest(weights: AnyArray, loc: AnyArray, sd: AnyArray) -> Gaussians:
 
 
 def _pairwise_distance(
-    weights: Float[AnyArray, "c g"], loc: Float[AnyArray, "c g"], sd: Float[AnyArray, "c g"]
+    weights: Float[AnyArray, "c g"], loc: Float[AnyArray, "c g"], sd: Float[AnyArray, "c g"], single: bool = False
 ) -> AnyArray:
-    """Return the mean distance of two draws from mixtures of Gaussians."""
+    """Return the mean distance of two draws from mixtures of Gaussians, the distances in single precision or not."""
     xp = namespace(loc)
     own = (weights * weights * sd).sum(1) * (2.0 / sqrt(pi))
     if loc.shape[1] == 1:
@@ -189,7 +190,7 @@ def _pairwise_distance(
     unit = (weights * (sd + xp.abs(loc))).sum(1, keepdims=True)
     # The bound is reached with no weight to speak of only.
     loc, sd = xp.clip(loc / unit, -(_FAR**2), _FAR**2), sd / unit
-    if loc.shape[1] > _MAX_EXACT and loc.dtype == np.float64:
+    if single:
         # In units of their mean distance and from the heaviest one on, single precision leaves six digits.
         weights, loc, sd = (a.astype(np.float32) for a in (weights, loc, sd))
     if loc.shape[1] % 2 == 0:
@@ -205,8 +206,10 @@ def _pairwise_distance(
     density *= std
     density *= 2.0
     density += distance
-    density *= _following(weights)
-    both = (density.sum(1) * weights).sum(1)
+    # Each pair is one number whatever their order, and the sum is in double precision: how rows are cut into batches,
+    # and which components are left out there, is no matter.
+    density *= _following(weights) * weights[:, None]
+    both = density.sum((1, 2), dtype=unit.dtype)
     return own + 2.0 * unit[:, 0] * both
 
 

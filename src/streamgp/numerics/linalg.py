@@ -60,6 +60,31 @@ def _solve_triangular(L: AnyArray, B: AnyArray, trans: int = 0) -> Any:
     return sys.modules["jax"].scipy.linalg.solve_triangular(L, B, lower=True, trans=trans)
 
 
+def factor_with_inverse(K: Float[AnyArray, "k n n"], smallest: int = 64) -> tuple[Any, Any]:
+    """Return lower Cholesky factors of JAX's matrices and their inverses; not a number where there are none.
+
+    By halves: what is factorised and solved one column after the other is no larger than `smallest`, the rest are
+    products of matrices.
+    """
+    xp, n = namespace(K), K.shape[-1]
+    if n <= smallest:
+        L = xp.linalg.cholesky(K, symmetrize_input=False)
+        eye = xp.broadcast_to(xp.eye(n, dtype=K.dtype), K.shape)
+        return L, sys.modules["jax"].lax.linalg.triangular_solve(L, eye, left_side=True, lower=True)
+    half = n // 2
+    first, first_inverse = factor_with_inverse(K[:, :half, :half], smallest)
+    below = K[:, half:, :half] @ first_inverse.swapaxes(-1, -2)
+    left = K[:, half:, half:] - below @ below.swapaxes(-1, -2)
+    second, second_inverse = factor_with_inverse(left, smallest)
+    none = xp.zeros((*K.shape[:-2], half, n - half), K.dtype)
+    beside = -second_inverse @ (below @ first_inverse)
+    L = xp.concatenate([xp.concatenate([first, none], -1), xp.concatenate([below, second], -1)], -2)
+    inverse = xp.concatenate(
+        [xp.concatenate([first_inverse, none], -1), xp.concatenate([beside, second_inverse], -1)], -2
+    )
+    return L, inverse
+
+
 def solve_small(A: Float[AnyArray, "n d d"], b: Float[AnyArray, "n d"]) -> Float[AnyArray, "n d"]:
     """Compute A^-1 b of many small positive definite matrices, written out: no factorisation is called for each."""
     d = b.shape[1]
@@ -102,8 +127,8 @@ def nearest_semidefinite(A: Float[AnyArray, "n n"]) -> Float[AnyArray, "n n"]:
 
 def mirror_upper(A: Float[np.ndarray, "n n"], tile: int = 64) -> None:
     """Copy the upper triangle of a NumPy matrix over its lower one, in place, tile by tile."""
-    n = A.shape[0]
+    n, below = A.shape[0], np.tri(tile, k=-1, dtype=bool)
     for i in range(0, n, tile):
         corner = A[i : i + tile, i : i + tile]
-        corner[:] = np.triu(corner) + np.triu(corner, 1).T
+        np.copyto(corner, corner.T.copy(), where=below[: len(corner), : len(corner)])
         A[i + tile :, i : i + tile] = A[i : i + tile, i + tile :].T

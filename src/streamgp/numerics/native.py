@@ -4,20 +4,35 @@ What it computes has a form in NumPy each, which is its oracle, and stands in fo
 """
 
 import ctypes
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 _NAMES = ("streamgp_kernel.so", "streamgp_kernel.dylib", "streamgp_kernel.dll")  # hatch_build.py makes one of them
 FOLDER = Path(__file__).parent / "kernel"
+_FUNCTIONS = "learn_experts", "work_size", "learn_log_variances", "learn_level_effects", "sines_and_cosines", "sines"
 
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """Return the compiled functions; None where they were not built, or not for this system."""
+    """Return the compiled functions; None where they were not built, not for this system, or from older sources."""
     for path in (FOLDER / name for name in _NAMES):
         if path.exists():
             try:
-                return ctypes.CDLL(str(path))
+                found = ctypes.CDLL(str(path))
             except OSError:
                 return None
+            return found if all(hasattr(found, name) for name in _FUNCTIONS) else None
     return None
+
+
+def function(name: str, arguments: Sequence[Any]) -> Any:
+    """Return a compiled function that returns nothing, with arguments of these types; None where it was not built."""
+    found = library()
+    if found is None:
+        return None
+    compiled = getattr(found, name)
+    compiled.restype = None
+    compiled.argtypes = list(arguments)
+    return compiled

@@ -22,6 +22,8 @@ from jaxtyping import Float, Int
 from scipy.linalg import solve_triangular
 from scipy.special import ndtri
 
+from streamgp.numerics.ranks import average_ranks
+
 # The smallest number of orders where there are too many inputs for all orders.
 ORDERS = 256
 # Up to so many inputs, all orders are taken.
@@ -164,9 +166,7 @@ def _orthonormal(columns: Float[np.ndarray, "n k"], after: Float[np.ndarray, "n 
 def _curves(columns: Float[np.ndarray, "n k"], linear: np.ndarray) -> Float[np.ndarray, "n m"]:
     """Return squares of the normal scores of an input's columns and waves of their ranks, beyond what is linear."""
     n = len(columns)
-    from scipy.stats import rankdata  # half a second
-
-    ranks = [(rankdata(column) - 0.5) / n for column in columns.T if len(np.unique(column)) > 2]
+    ranks = [(average_ranks(column) - 0.5) / n for column in columns.T if len(np.unique(column)) > 2]
     curves = [np.square(ndtri(rank)) for rank in ranks]
     curves += [np.cos(np.pi * k * rank) for k in (*range(2, _WAVES + 1), 1) for rank in ranks]
     return _orthonormal(np.stack(curves, axis=1), linear) if curves else np.zeros((n, 0))

@@ -35,7 +35,7 @@ _MILLS = {8: _mills_coefficients(20), 4: _mills_coefficients(8)}
 def upper_tail(z: Float[AnyArray, "..."]) -> tuple[Float[AnyArray, "..."], Float[AnyArray, "..."]]:
     """Return the density of a standard normal at z >= 0, and the probability beyond: density times Mills' ratio."""
     xp = namespace(z)
-    if xp is np and z.size <= _FEW:
+    if xp is np and z.size <= _FEW and z.itemsize == 8:
         return np.exp(-0.5 * z * z) * (1.0 / sqrt(2.0 * pi)), scipy.special.ndtr(-z)
     t = 1.0 - (2.0 * _MIDDLE) / (z + _MIDDLE)
     first, *rest = reversed(_MILLS[z.dtype.itemsize])
@@ -54,7 +54,7 @@ def upper_tail(z: Float[AnyArray, "..."]) -> tuple[Float[AnyArray, "..."], Float
 def ndtr(z: Float[AnyArray, "..."]) -> Float[AnyArray, "..."]:
     """Return the distribution function of a standard normal, within 1e-13 (3e-7 in single precision)."""
     xp = namespace(z)
-    if xp is np and z.size <= _FEW:
+    if xp is np and z.size <= _FEW and z.itemsize == 8:
         return scipy.special.ndtr(z)
     above = (z > 0.0).astype(z.dtype)
     return above + (1.0 - 2.0 * above) * upper_tail(xp.abs(z))[1]

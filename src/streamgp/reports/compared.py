@@ -1,4 +1,4 @@
-"""The charts of a comparison, of models or of runs (needs matplotlib, from the extra ``plots``)."""
+"""The charts of a comparison, of models or of runs."""
 
 from collections.abc import Mapping
 

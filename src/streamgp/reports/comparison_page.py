@@ -101,7 +101,7 @@ def render_comparison(about: dict[str, Any], rows: np.ndarray, losses: dict[str,
     try:
         from streamgp.reports import compared, templating
     except ImportError as error:
-        raise ImportError('The page needs matplotlib and jinja2: pip install "streamgp[plots]".') from error
+        raise ImportError("The page needs matplotlib and jinja2: pip install matplotlib jinja2.") from error
     score = about["scores"][0]
     names = list(losses)
     of_runs = [of[score] for of in losses.values()]

@@ -20,6 +20,9 @@ from streamgp.reports.drawing import (
     usual_limits,
     values_of,
 )
+from streamgp.reports.kinds_chart import Kinds, Scale
+
+_BARS = 0.3  # the height of the widest bar, as a share of that of the axis of coverage
 
 # Colour, width and style of the lines of scores, in the order in which they are drawn.
 SCORES = {
@@ -126,3 +129,25 @@ def pit(ax: Axes, shares: np.ndarray, low: float, high: float) -> None:
     ax.set_ylim(0, 1.12 * max(shares.max(), high))
     ax.set_xlabel("place of the target in its predicted distribution", loc="right")
     percent_ticks(ax)
+
+
+def kinds(ax: Axes, kinds: Kinds, scale: Scale) -> None:
+    """Draw the coverage of the parts of rows over what is tolerated, and bars of the mean width at the foot."""
+    at, coverage, slack = np.array(kinds.parts), np.array(kinds.coverage), np.array(kinds.slack)
+    low, high = np.maximum(0.9 - slack, scale.lowest), np.minimum(0.9 + slack, 1.0)
+    ax.bar(at, high - low, 1.0, low, color=ink("warmup"), linewidth=0.4, edgecolor=ink("warmup"))
+    ax.axhline(0.9, color=ink("muted"), linewidth=1, linestyle=DASHED)
+    size = min(8.0, 80.0 / kinds.among)
+    for off, colour in ((False, "model"), (True, "miss")):
+        here = (np.abs(coverage - 0.9) > slack) == off
+        ax.plot(at[here], coverage[here], "o", color=ink(colour), markersize=size, markeredgewidth=0, clip_on=False)
+    # The bars share the axis below the lowest coverage: a second pair of axes would double the time of the chart.
+    tall = _BARS * (1.0 - scale.lowest)
+    foot = scale.lowest - 1.2 * tall
+    unit = tall / (max(scale.widest, scale.usual) or 1.0)
+    ax.bar(at, unit * np.array(kinds.width), 0.7, foot, color=ink("range"), linewidth=0)
+    ax.axhline(foot + unit * scale.usual, color=ink("muted"), linewidth=1, linestyle=DASHED)
+    ax.set_xlim(-0.5, kinds.among - 0.5)
+    ax.set_ylim(foot, 1.0)
+    ax.set_yticks([foot, scale.lowest, 0.9, 1.0], ["width", f"{100 * scale.lowest:.0f}%", "90%", "100%"])
+    ax.set_xticks(list(kinds.labels), list(kinds.labels.values()))

@@ -2,7 +2,6 @@
 
 Charts carry numbers only: names, legends and captions are the page's own text, which wraps on a phone and
 can hold any script. Colours are CSS variables, so that one drawing serves the light and the dark page.
-Needs matplotlib, from the extra ``plots``.
 """
 
 import io
@@ -134,7 +133,7 @@ def percent_ticks(ax: Axes) -> None:
     ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{round(100 * v, 1):g}%"))
 
 
-def _number_ticks(ax: Axes) -> None:
+def number_ticks(ax: Axes) -> None:
     """Write plain numbers on the y-axis with just the decimals that distinguish neighbouring ticks."""
     if ax.get_yscale() == "log":
         low, high = ax.get_ylim()
@@ -178,16 +177,46 @@ def along_rows(
         draw(ax)
         ax.set_xlim(rows.start, rows.stop)
         ax.set_xlabel("row, counted from 0" if rows.clock is None else "row, and its time", loc="right")
-        narrow = ax.get_window_extent().width < WIDE / 2
-        written = _row_and_time(rows)
+        ax.xaxis.set_major_formatter(FuncFormatter(written))
+        (percent_ticks if percent else number_ticks)(ax)
+
+    def fit(ax: Axes, width: int) -> None:
+        narrow = width < WIDE / 2
         ticks = (4 if narrow else 9) if len(written(rows.stop, None).partition("\n")[2]) < 8 else (2 if narrow else 7)
         ax.xaxis.set_major_locator(MaxNLocator(ticks, integer=True, min_n_ticks=1))
-        ax.xaxis.set_major_formatter(FuncFormatter(written))
-        (percent_ticks if percent else _number_ticks)(ax)
 
-    wide = svg_element(f"{name}-wide", label, WIDE, height, along)
-    narrow = svg_element(f"{name}-narrow", label, NARROW, round(0.85 * height), along)
-    both = f'<div class="wide">{wide}</div><div class="narrow">{narrow}</div>'
+    written = _row_and_time(rows)
+    return _chart(name, label, height, along, fit, readout)
+
+
+def along_steps(
+    name: str,
+    label: str,
+    steps: int,
+    height: int,
+    draw: Callable[[Axes], None],
+    percent: bool = False,
+    readout: str = "",
+) -> str:
+    """Draw a chart along the steps of a forecast, once for a desktop and once for a phone; see `readout_of`."""
+
+    def along(ax: Axes) -> None:
+        draw(ax)
+        ax.set_xlim(1.0 if steps > 1 else 0.5, max(float(steps), 1.5))
+        ax.set_xlabel("rows ahead", loc="right")
+        (percent_ticks if percent else number_ticks)(ax)
+
+    def fit(ax: Axes, width: int) -> None:
+        ax.xaxis.set_major_locator(MaxNLocator(5 if width < WIDE / 2 else 12, integer=True, min_n_ticks=1))
+
+    return _chart(name, label, height, along, fit, readout)
+
+
+def _chart(
+    name: str, label: str, height: int, draw: Callable[[Axes], None], fit: Callable[[Axes, int], None], readout: str
+) -> str:
+    """Draw a chart for a desktop, a little lower for a phone, with what it says under the pointer."""
+    both = wide_and_narrow(name, label, (height, round(0.85 * height)), draw, fit)
     return f'<div class="chart" data-readout="{readout}">{both}</div>' if readout else both
 
 
@@ -203,22 +232,54 @@ def readout_of(x: np.ndarray, series: Mapping[str, np.ndarray]) -> str:
 
 def svg_element(name: str, label: str, width: int, height: int, draw: Callable[[Axes], None]) -> str:
     """Draw a chart as an element of the page."""
-    # 72 dots per inch make matplotlib's points pixels of the page; the salt keeps the charts' ids apart.
-    with matplotlib.rc_context({**_STYLE, "svg.hashsalt": name}):
-        figure = Figure(figsize=(width / 72, height / 72), dpi=72)
-        ax = figure.add_axes((0.1, 0.1, 0.8, 0.8))
-        draw(ax)
-        # Measure the labels, so that long numbers are never cut off and short ones waste no space.
-        labels = ax.yaxis.get_major_formatter().format_ticks(list(ax.get_yticks()))
-        left = max(48, 8 + 7.2 * max(map(len, labels), default=0))
-        lines = max(str(each.get_text()).count("\n") for each in ax.get_xticklabels()) if ax.get_xticks().size else 0
-        below = 44 + 14 * lines
-        # Half of the last label needs space.
-        right = 40 if lines else 24
-        ax.set_position((left / width, below / height, 1 - (left + right) / width, 1 - (below + 16) / height))
-        first, last = ax.get_xlim()
-        ends = f"{left / width:.4f} {1 - right / width:.4f} {first:.6g} {last:.6g}"
-        out = io.StringIO()
+    with matplotlib.rc_context(_STYLE):
+        figure = _empty(width, height)
+        draw(figure.axes[0])
+        return _saved(figure, name, label, width, height)
+
+
+def wide_and_narrow(
+    name: str,
+    label: str,
+    heights: tuple[int, int],
+    draw: Callable[[Axes], None],
+    fit: Callable[[Axes, int], None] = lambda ax, width: None,
+) -> str:
+    """Draw a chart once, and return it as wide as a desktop and as a phone, each `fit` to its width."""
+    elements = []
+    with matplotlib.rc_context(_STYLE):
+        figure = _empty(WIDE, heights[0])
+        draw(figure.axes[0])
+        for form, width, height in zip(("wide", "narrow"), (WIDE, NARROW), heights, strict=True):
+            figure.set_size_inches(width / 72, height / 72)
+            fit(figure.axes[0], width)
+            elements.append(f'<div class="{form}">{_saved(figure, f"{name}-{form}", label, width, height)}</div>')
+    return "".join(elements)
+
+
+def _empty(width: int, height: int) -> Figure:
+    # 72 dots per inch make matplotlib's points pixels of the page.
+    figure = Figure(figsize=(width / 72, height / 72), dpi=72)
+    figure.add_axes((0.1, 0.1, 0.8, 0.8))
+    return figure
+
+
+def _saved(figure: Figure, name: str, label: str, width: int, height: int) -> str:
+    """Return what is drawn as an element of the page, with as much room for labels as they need."""
+    (ax,) = figure.axes
+    # Measure the labels, so that long numbers are never cut off and short ones waste no space.
+    labels = ax.yaxis.get_major_formatter().format_ticks(list(ax.get_yticks()))
+    left = max(48, 8 + 7.2 * max(map(len, labels), default=0))
+    below_ticks = ax.xaxis.get_major_formatter().format_ticks(list(ax.get_xticks()))
+    lines = max((text.count("\n") for text in below_ticks), default=0)
+    below = (44 if ax.get_xlabel() else 24) + 14 * lines
+    # Half of the last label needs space.
+    right = 40 if lines else 24
+    ax.set_position((left / width, below / height, 1 - (left + right) / width, 1 - (below + 16) / height))
+    first, last = ax.get_xlim()
+    ends = f"{left / width:.4f} {1 - right / width:.4f} {first:.6g} {last:.6g}"
+    out = io.StringIO()
+    with matplotlib.rc_context({"svg.hashsalt": name}):  # which keeps the charts' ids apart
         figure.savefig(out, format="svg", dpi=180, transparent=True, metadata=_METADATA)
     return _inline(out.getvalue(), label, width, height, ends)
 

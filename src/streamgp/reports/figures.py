@@ -1,28 +1,32 @@
-"""The charts of a run's report, as inline SVG (needs matplotlib, from the extra ``plots``)."""
+"""The charts of a run's report, as inline SVG."""
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
-from streamgp.reports import curves, wording
+from streamgp.reports import curves, step_curves, wording
 from streamgp.reports.drawing import (
     DASHED,
     DOTTED,
     Rows,
     along_rows,
+    along_steps,
     fill,
     ink,
     limits,
     line,
     mark_beyond,
+    number_ticks,
     readout_of,
     robust_limits,
     svg_element,
     usual_limits,
     values_of,
 )
+from streamgp.reports.kinds_chart import Kinds, Scale
 
 
 def _course(label: str, values: np.ndarray) -> str:
@@ -154,3 +158,48 @@ def pit(shares: np.ndarray, low: float, high: float) -> str:
     off = int(np.sum((shares < low) | (shares > high)))
     label = f"Histogram of the probability integral transform: {off} of {len(shares)} bars outside the strip"
     return svg_element("pit", label, 440, 330, lambda ax: curves.pit(ax, shares, low, high))
+
+
+def step_errors(rmse: Mapping[str, np.ndarray]) -> str:
+    """Draw errors by how many rows ahead a forecast is (see `step_curves.errors`)."""
+    model = rmse["model"]
+    at = np.arange(len(model)) + 1.0
+    label = _course(f"Error of forecasts 1 to {len(model)} rows ahead", model)
+    return along_steps(
+        "steps", label, len(model), 240, lambda ax: step_curves.errors(ax, rmse), readout=readout_of(at, rmse)
+    )
+
+
+def step_style(names: list[str], name: str) -> tuple[str, str]:
+    """Return colour and style of a line of `step_errors`, as legends have them."""
+    colour, _, style = step_curves.styles(names)[name]
+    return colour, "line dashed" if style == DASHED else "line dotted" if style == DOTTED else "line"
+
+
+def step_coverage(observed: Mapping[str, np.ndarray]) -> str:
+    """Draw the coverage of bands by how many rows ahead a forecast is (see `step_curves.coverage`)."""
+    count = len(next(iter(observed.values())))
+    label = f"Targets inside the bands of {', '.join(observed)}%, 1 to {count} rows ahead"
+    named = {f"inside the {level}% band": shares for level, shares in observed.items()}
+    readout = readout_of(np.arange(count) + 1.0, named)
+    return along_steps(
+        "step-coverage", label, count, 210, lambda ax: step_curves.coverage(ax, observed), True, readout
+    )
+
+
+def fan(name: str, title: str, before: pl.DataFrame, forecast: pl.DataFrame) -> str:
+    """Draw one forecast (see `step_curves.fan`), so small that one chart serves desktop and phone."""
+
+    def draw(ax: Axes) -> None:
+        step_curves.fan(ax, before, forecast)
+        number_ticks(ax)
+        ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+
+    inside = forecast.select(pl.col("y").is_between("ahead_q05", "ahead_q95").mean()).item()
+    label = f"Forecast {title}: {wording.share(inside)} of the targets inside the 90% band"
+    return svg_element(name, label, 280, 162, draw)
+
+
+def kinds(name: str, label: str, kinds: Kinds, scale: Scale) -> str:
+    """Draw the 90% band by kinds of rows (see `curves.kinds`), so small that one chart serves desktop and phone."""
+    return svg_element(name, label, 280, 162, lambda ax: curves.kinds(ax, kinds, scale))

@@ -1,16 +1,17 @@
-"""Maps of two coordinates for reports, as inline SVG (needs matplotlib, from the extra ``plots``)."""
-
-from collections.abc import Callable
+"""Maps of two coordinates for reports, as inline SVG."""
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.ticker import MaxNLocator
 
-from streamgp.reports.drawing import NARROW, WIDE, ink, svg_element
+from streamgp.reports.drawing import ink, wide_and_narrow
 from streamgp.reports.palette import DOTS, FIFTHS
 
 __all__ = ["DOTS", "FIFTHS", "scatter", "territories", "uncertainty"]
+
+
+HEIGHTS = (520, 330)  # of a map on a desktop, and on a phone
 
 
 def territories(points: list[tuple[str, np.ndarray]], names: list[str]) -> str:
@@ -23,7 +24,7 @@ def territories(points: list[tuple[str, np.ndarray]], names: list[str]) -> str:
             ax.text(x, y, str(j + 1), color=ink("ink"), ha="center", va="center", fontweight="bold")
         _frame(ax, np.concatenate([group for _, group in points]), names[0])
 
-    return _wide_and_narrow("map", "Where the local models are", draw)
+    return wide_and_narrow("map", "Where the local models are", HEIGHTS, draw)
 
 
 def scatter(points: list[tuple[str, np.ndarray]], names: list[str]) -> str:
@@ -34,7 +35,7 @@ def scatter(points: list[tuple[str, np.ndarray]], names: list[str]) -> str:
             _dots(ax, group, colour, 3.6)
         _frame(ax, np.concatenate([group for _, group in points]), names[0])
 
-    return _wide_and_narrow("scatter", "Rows in the latent space", draw)
+    return wide_and_narrow("scatter", "Rows in the latent space", HEIGHTS, draw)
 
 
 def uncertainty(x: np.ndarray, y: np.ndarray, std: np.ndarray, rows: np.ndarray, names: list[str]) -> str:
@@ -52,7 +53,7 @@ def uncertainty(x: np.ndarray, y: np.ndarray, std: np.ndarray, rows: np.ndarray,
         ax.set_ylim(y[0], y[-1])
         _ticks(ax, names[0])
 
-    return _wide_and_narrow("uncertainty", "Uncertainty in the latent space", draw)
+    return wide_and_narrow("uncertainty", "Uncertainty in the latent space", HEIGHTS, draw)
 
 
 def _dots(ax: Axes, points: np.ndarray, colour: str, size: float) -> None:
@@ -72,11 +73,3 @@ def _ticks(ax: Axes, name: str) -> None:
     ax.set_xlabel(name, loc="right")
     ax.xaxis.set_major_locator(MaxNLocator(5))
     ax.yaxis.set_major_locator(MaxNLocator(6))
-
-
-def _wide_and_narrow(name: str, label: str, draw: Callable[[Axes], None]) -> str:
-    wide, narrow = (
-        svg_element(f"{name}-{form}", label, width, height, draw)
-        for form, width, height in (("wide", WIDE, 520), ("narrow", NARROW, 330))
-    )
-    return f'<div class="wide">{wide}</div><div class="narrow">{narrow}</div>'

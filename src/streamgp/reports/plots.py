@@ -1,4 +1,4 @@
-"""The charts of a report one by one, on axes of matplotlib: `draw` (needs matplotlib, from the extra ``plots``)."""
+"""The charts of a report one by one, on axes of matplotlib: `draw`."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -5,7 +5,15 @@ from typing import Any
 import polars as pl
 
 from streamgp.reports import verdicts, wording
-from streamgp.reports.pages import alarms, classification, expert_weights, importance, local_models, regression
+from streamgp.reports.pages import (
+    alarms,
+    classification,
+    expert_weights,
+    importance,
+    local_models,
+    regression,
+    steps,
+)
 from streamgp.reports.pages.stream import clock, mean_weights, span_of
 from streamgp.reports.tables import RULE, WEIGHTS_KEPT
 
@@ -43,7 +51,7 @@ def render_run(metrics: dict[str, Any], predictions: pl.LazyFrame, weights: pl.L
     try:
         from streamgp.reports import figures, maps, templating
     except ImportError as error:
-        raise ImportError('The report needs matplotlib and jinja2: pip install "streamgp[plots]".') from error
+        raise ImportError("The report needs matplotlib and jinja2: pip install matplotlib jinja2.") from error
     page = page_of(metrics)
     span = figures.Rows(*span_of(predictions, metrics["warmup"]), clock(predictions))
     bins = mean_weights(weights, predictions, metrics["warmup"])
@@ -55,9 +63,11 @@ def render_run(metrics: dict[str, Any], predictions: pl.LazyFrame, weights: pl.L
         verdicts=verdicts.sentences(metrics),
         tile=verdicts.tile(metrics),
         last_value=wording.last_value(metrics),
+        baselines={name: verdicts.heading(metrics, name) for name in metrics.get("naive") or {}},
         weights_kept=WEIGHTS_KEPT,
         **page.along_the_stream(figures, predictions, metrics, span),
         **page.calibration(figures, predictions, metrics),
+        **steps.steps(figures, predictions, metrics),
         **alarms.changes(bins, metrics),
         **importance.inputs(metrics),
         **expert_weights.experts(figures, bins, metrics, span),

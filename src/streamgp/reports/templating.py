@@ -1,10 +1,11 @@
-"""The templates of the reports and the filters that they use (needs jinja2, from the extra ``plots``)."""
+"""The templates of the reports and the filters that they use."""
 
 import math
 from importlib.resources import files
 
 import jinja2
 
+from streamgp.metrics.shares import in_percent
 from streamgp.numerics.checkpoint.directory import own_version
 from streamgp.reports import wording
 from streamgp.reports.palette import PALETTE
@@ -24,6 +25,7 @@ def render(template: str, **content: object) -> bytes:
     page.filters.update(
         num=wording.number,
         share=wording.share,
+        in_percent=in_percent,
         signed_share=wording.signed_share,
         odds=lambda log: wording.share(math.exp(log)) if log > math.log(1e-3) else f"{math.exp(log):.1g}",
         clock=wording.clock,

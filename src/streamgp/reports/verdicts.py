@@ -6,13 +6,14 @@ from typing import Any
 
 from streamgp.metrics.judgement import COVERAGE, Against, Judgement, Verdict, verdict_of
 from streamgp.metrics.paired import LEAST_ROWS
-from streamgp.reports.wording import last_value, number, option, plural, share
+from streamgp.reports.wording import known_after, last_value, number, option, plural, share
 
 SCORES = {"squared_error": "squared error", "log_loss": "log loss", "rps": "ranked probability score"}
 # The style of the notice for each verdict.
 MARKS: dict[Verdict, str] = {"better": "good", "worse": "warn", "undecided": "plain"}
 _THAN: dict[Verdict, str] = {"better": "better than", "worse": "worse than", "undecided": "cannot be told apart from"}
 ALONE: dict[Verdict, str] = {"better": "better", "worse": "worse", "undecided": "cannot be told apart"}
+SEASONAL = "seasonal_"  # and a number of rows: the baseline that repeats the target of so many before
 _MATTERS = 0.05  # difference of two shares that is worth a word
 
 
@@ -52,7 +53,8 @@ def tile(metrics: dict[str, Any]) -> dict[str, Any] | None:
         return None
     best, noun = judgement.best, SCORES[judgement.score]
     size, rest = _amount(best, noun).split(" ", 1)
-    what = f"the best naive baseline, {named(metrics, best.baseline)}"
+    naive = "" if best.baseline == "lightgbm" else "naive "
+    what = f"the best {naive}baseline, {named(metrics, best.baseline)}"
     text = f"{rest} {_link(best)} {what}: {ALONE[best.verdict]}{_ends(best)}"
     usual = _without_flagged(judgement)
     if usual is not None and usual.best is not None:
@@ -102,18 +104,39 @@ def key_verdict(low: float | None, high: float | None) -> Verdict | None:
 
 def named(metrics: dict[str, Any], baseline: str) -> str:
     """Return what a baseline repeats or predicts."""
+    if baseline.startswith(SEASONAL):
+        return _season(metrics, int(baseline.removeprefix(SEASONAL)))
     return {
         "persistence": last_value(metrics),
         "running_mean": "the mean so far",
         "last_label": last_value(metrics, "label"),
         "last_grade": last_value(metrics, "grade"),
         "frequencies": "the frequencies so far",
+        "lightgbm": "LightGBM, refitted",
     }.get(baseline, baseline.replace("_", " "))
 
 
+def heading(metrics: dict[str, Any], baseline: str) -> str:
+    """Return the heading of a baseline's column in a table."""
+    text = _doing(metrics, baseline)
+    return text[0].upper() + text[1:]
+
+
+def _season(metrics: dict[str, Any], rows: int) -> str:
+    """Return what a baseline repeats that goes a season back, or as many of them as it takes to be known by then."""
+    cycle = next((each["cycle"] for each in metrics.get("seasons") or () if each["rows"] == rows), None)
+    count = -(-known_after(metrics) // rows)
+    if cycle is None:
+        return f"the value of {rows * count:,} rows before"
+    return f"the value of {f'a {cycle}' if count == 1 else f'{count:,} {cycle}s'} before ({rows * count:,} rows)"
+
+
 def _doing(metrics: dict[str, Any], baseline: str) -> str:
-    """Return what a baseline does."""
-    does = "repeating" if baseline in ("persistence", "last_label", "last_grade") else "predicting"
+    """Return what a baseline does, or which model it is."""
+    if baseline == "lightgbm":
+        return named(metrics, baseline)
+    repeats = baseline in ("persistence", "last_label", "last_grade") or baseline.startswith(SEASONAL)
+    does = "repeating" if repeats else "predicting"
     how = ", as surely as that was right so far" if baseline in ("last_label", "last_grade") else ""
     return f"{does} {named(metrics, baseline)}{how}"
 
@@ -210,6 +233,10 @@ def _advice(metrics: dict[str, Any], judgement: Judgement) -> str:
     takes_lags = metrics.get("task", "regression") == "regression" and not metrics.get("late_labels")
     if judgement.best.baseline == "persistence" and takes_lags and not lags:
         how = option("lags", "1", metrics.get("python", False))
+        return f"{'more rows may tell, or make' if undecided else 'make'} that an input, with {how}"
+    season = judgement.best.baseline.removeprefix(SEASONAL)
+    if season.isdigit() and takes_lags and int(season) not in lags:
+        how = option("lags", ",".join(map(str, sorted({*(lags or [1]), int(season)}))), metrics.get("python", False))
         return f"{'more rows may tell, or make' if undecided else 'make'} that an input, with {how}"
     own = len(metrics.get("features") or []) > len(lags) * len(metrics.get("targets") or (0,))
     further = ", or further lags," if takes_lags and lags else ""

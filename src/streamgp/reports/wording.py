@@ -80,6 +80,38 @@ def miscalibrated_bands(coverage: Mapping[str, float | None], rows: int) -> list
     return found
 
 
+_FIFTHS = ("lowest", "second", "middle", "fourth", "highest")
+_WEEKDAYS = ("Mondays", "Tuesdays", "Wednesdays", "Thursdays", "Fridays", "Saturdays", "Sundays")
+KNOWN_KINDS = {"predicted_noise": "the predicted noise", "predicted_std": "the predicted standard deviation"}
+CLOCK_PARTS = ("hour", "weekday")
+_KIND_TOLERANCE, _KIND_CHANCE = 0.04, 3.5  # points, and standard deviations, since many kinds are looked at
+
+
+def kind_slack(rows: int) -> float:
+    """Return how far the coverage of so many rows of a kind may be from 90% before it is told."""
+    return max(_KIND_TOLERANCE, _KIND_CHANCE * math.sqrt(0.09 / max(rows, 1)))
+
+
+def kind_part(name: str, i: int) -> str:
+    """Return in words where rows of a kind are: in a fifth, in an hour, on a day."""
+    if name == "hour":
+        return f"from {i}:00 to {i + 1}:00 UTC"
+    if name == "weekday":
+        return f"on {_WEEKDAYS[i]}"
+    return f"in the {_FIFTHS[i]} fifth of {KNOWN_KINDS.get(name, name)}"
+
+
+def worst_kind(metrics: Mapping[str, Any]) -> str:
+    """Return a sentence on the kind of row whose 90% bands are furthest from that; empty where all are close."""
+    worst, found = 0.0, ""
+    for name, shares in (metrics.get("coverage_by") or {}).items():
+        for i, (held, rows) in enumerate(zip(shares, metrics["coverage_by_rows"][name], strict=True)):
+            off = 0.0 if held is None else abs(held - 0.9)
+            if off > max(worst, kind_slack(rows)):
+                worst, found = off, f"Of rows {kind_part(name, i)}, the 90% bands contained {share(held)}."
+    return found
+
+
 def describe_bands(bands: list[dict[str, Any]]) -> str:
     """Return a phrase on miscalibrated bands: their coverage, and whether they are too narrow or too wide."""
     each = [
@@ -99,10 +131,15 @@ def option(name: str, value: str, python: bool) -> str:
 
 def last_value(metrics: dict[str, Any], noun: str = "value") -> str:
     """Return what persistence repeats: the last value, label or grade that is known when a row is predicted."""
+    ahead = known_after(metrics)
+    return f"the last {noun}" if ahead == 1 else f"the {noun} of {ahead:,} rows before"
+
+
+def known_after(metrics: dict[str, Any]) -> int:
+    """Return after how many rows a target is known when another one is predicted; 1: the last one is."""
     # The delay is a number, or the name of a column.
     delay = (metrics.get("late_labels") or {}).get("delay", 0)
-    ahead = max(metrics.get("horizon") or 1, 1 + delay if isinstance(delay, int) else 1)
-    return f"the last {noun}" if ahead == 1 else f"the {noun} of {ahead:,} rows before"
+    return max(metrics.get("horizon") or 1, 1 + delay if isinstance(delay, int) else 1)
 
 
 def _explained_of(scores: dict[str, Any]) -> str:

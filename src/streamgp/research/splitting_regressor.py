@@ -67,7 +67,8 @@ class SplittingGPRegressor(StreamingGPRegressor):
         lags: Any = None,
         missing: str = "impute",
         missing_values: Sequence[float | str] | float | str | None = None,
-        calendar: Sequence[str] | str | None = None,
+        calendar: Sequence[str] | str = "auto",
+        holidays: str | None = None,
         random_state: Any = 0,
     ) -> None:
         super().__init__(
@@ -78,6 +79,7 @@ class SplittingGPRegressor(StreamingGPRegressor):
             missing=missing,
             missing_values=missing_values,
             calendar=calendar,
+            holidays=holidays,
             random_state=random_state,
         )
         self.num_inducing = num_inducing
@@ -94,7 +96,7 @@ class SplittingGPRegressor(StreamingGPRegressor):
     def models_(self) -> list[dict[str, Any]]:
         """Return the models alive; none before the end of the warm-up."""
         self._check_fitted()
-        return self._learner.local_models
+        return self._learner.state.local_models
 
     # Inner works
 

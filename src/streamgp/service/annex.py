@@ -6,5 +6,6 @@ ANNEX = Annex(
     commands={
         "serve": "streamgp.service.command:serve",
         "backup": "streamgp.service.backup_command:backup",
+        "restore": "streamgp.service.restore_command:restore",
     }
 )

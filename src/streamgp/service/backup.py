@@ -10,6 +10,7 @@ from time import sleep
 from typing import Any
 
 from streamgp.numerics.checkpoint.directory import sync_directory
+from streamgp.service.archive import NAME as ARCHIVE
 from streamgp.service.checkpoints import ASIDE, Checkpoints
 from streamgp.service.log_check import chained, damage, opened_to_read
 from streamgp.service.log_end import NAME, End, EndFile, digest_of
@@ -91,6 +92,7 @@ def _stream(source: Path, target: Path) -> int | None:
         try:
             _copy_files(source, target)
             position = _copy_log(source / "log", target / "log")
+            _copy_archive(source / ARCHIVE, target / ARCHIVE, position)
             if not _goes_on(target, position):
                 raise FileNotFoundError("the log goes on from a later checkpoint")
             _sync(target)
@@ -118,7 +120,7 @@ def _copy_files(source: Path, target: Path) -> None:
             # The file has been deleted. The check at the end shows whether it is needed.
             shutil.rmtree(path, ignore_errors=True)
     for path in sorted(source.iterdir()):
-        if path.name in ("checkpoints", "log", CONFIG, ASIDE) or path.name.startswith("."):
+        if path.name in ("checkpoints", "log", CONFIG, ASIDE) or path.name.startswith((".", ARCHIVE)):
             continue
         if path.is_dir():
             _copy_tree(path, target / path.name)
@@ -169,7 +171,7 @@ def _copy_log(source: Path, target: Path) -> int:
         if wrong is not None:
             raise Problem(500, f"{str(wrong.problem.detail).replace(str(target), str(source))}")
         with closing(opened_to_read(path)) as db:
-            for last, at, chain, _ in chained(db):  # noqa: B007
+            for (last, _, at, _, chain), _ in chained(db):  # noqa: B007
                 pass
             tables = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
             for table in {"ids", "marks"} & set(tables):
@@ -183,6 +185,20 @@ def _copy_log(source: Path, target: Path) -> int:
     written.write(End(last, at, chain, number, digest_of(path), True))
     written.close()
     return last
+
+
+def _copy_archive(source: Path, target: Path, position: int) -> None:
+    """Copy what the log has dropped up to a position, by SQLite; after the log, which may drop more meanwhile."""
+    if not source.exists():
+        return
+    try:
+        with closing(opened_to_read(source)) as db, closing(sqlite3.connect(target, isolation_level=None)) as copy:
+            db.backup(copy)
+            copy.execute("PRAGMA journal_mode=DELETE")
+            copy.execute("DELETE FROM entries WHERE position > ?", (position,))
+    except sqlite3.DatabaseError:
+        # The stream goes on without it, as it does where it was made.
+        target.unlink(missing_ok=True)
 
 
 def _goes_on(target: Path, position: int) -> bool:

@@ -8,6 +8,16 @@ from streamgp.app.outputs import RunError
 from streamgp.progress import progress_bar
 
 
+def check_service(directory: Path) -> None:
+    """Raise `RunError` if a directory is not that of a service."""
+    from streamgp.service.backup import STREAMS
+
+    if not (directory / STREAMS).is_dir():
+        raise RunError(
+            f"DIR: expected the directory of a service, got {directory}, which has no {STREAMS}; check the path"
+        )
+
+
 def back_up_directory(directory: Path, target: Path) -> None:
     """Copy the streams of a service, show how far that is, and say what the copy holds.
 
@@ -16,12 +26,9 @@ def back_up_directory(directory: Path, target: Path) -> None:
     RunError
         If there are no streams or the target is taken; or a stream cannot be copied, which the copy is without then.
     """
-    from streamgp.service.backup import STREAMS, back_up
+    from streamgp.service.backup import back_up
 
-    if not (directory / STREAMS).is_dir():
-        raise RunError(
-            f"DIR: expected the directory of a service, got {directory}, which has no {STREAMS}; check the path"
-        )
+    check_service(directory)
     if target.exists() and not (target.is_dir() and not any(target.iterdir())):
         raise RunError(f"TARGET: expected a new or an empty directory, got {target}, which is not; name another one")
     if target.resolve().is_relative_to(directory.resolve()):

@@ -77,11 +77,9 @@ class Checkpointing:
 
     def _write(self, knowledge: Knowledge) -> int | Problem:
         now, position = time(), knowledge.position
-        about = {"at": now, "rows": knowledge.model.next_row, "learned": knowledge.learned}
-        about |= {"chain": knowledge.chain.hex()}
         try:
             oldest = self.checkpoints.write(
-                position, lambda path: knowledge.save(path, now), about, knowledge.returns
+                position, lambda path: knowledge.save(path, now), knowledge.about(now), knowledge.returns
             )
         except Exception as error:
             # No error is fatal here: accepted requests are in the log.

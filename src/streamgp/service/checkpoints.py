@@ -4,7 +4,8 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,8 +16,9 @@ from streamgp.service.problems import Problem
 KEPT = 2
 # So many of the latest checkpoints that a client asked for are kept.
 ASKED = 5
-# Of each kind (seconds, number), the last checkpoint of so many stretches of so many seconds is kept.
-LADDER = ((600.0, 3), (3600.0, 6), (86_400.0, 7))
+# Of each kind (seconds, number), the last checkpoint of so many stretches of so many seconds is kept; and of days.
+LADDER = ((600.0, 3), (3600.0, 6))
+DAYS = 7
 ABOUT = "about.json"
 # The directory for files that could not be used.
 ASIDE = "aside"
@@ -36,13 +38,30 @@ class Checkpoints:
 
     The one before the last is kept too, so that a copy of the directory that is made while a new one is written, and
     an old one deleted, has one that is whole. Older ones are kept for who wants to return to them.
+
+    Parameters
+    ----------
+    directory
+        It is made if need be.
+    days
+        The last checkpoint of each of so many days is kept.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, days: int = DAYS) -> None:
         self.directory = directory
-        # The positions of checkpoints to which a return is in progress.
-        self.held: set[int] = set()
+        self._ladder = (*LADDER, (86_400.0, max(days, DAYS)))
+        # The positions of checkpoints that somebody reads or returns to.
+        self.held: list[int] = []
         directory.mkdir(parents=True, exist_ok=True)
+
+    @contextmanager
+    def holding(self, position: int) -> Iterator[None]:
+        """Keep a checkpoint during the body of a ``with`` statement."""
+        self.held.append(position)
+        try:
+            yield
+        finally:
+            self.held.remove(position)
 
     def positions(self) -> list[int]:
         """Return the positions of all that there are, in ascending order."""
@@ -114,19 +133,7 @@ class Checkpoints:
             If the disk refuses it; the others stand.
         """
         returns = list(returns)
-        aside = self.directory / "new"
-        shutil.rmtree(aside, ignore_errors=True)
-        try:
-            save(aside)
-            _note(aside, {"at": 0.0, "asked": False} | (about or {}))
-        except BaseException:
-            shutil.rmtree(aside, ignore_errors=True)
-            raise
-        path = self.path(position)
-        shutil.rmtree(path, ignore_errors=True)
-        aside.rename(path)
-        # The directory is synced before older checkpoints are deleted.
-        sync_directory(self.directory)
+        self._put(position, save, {"at": 0.0, "asked": False} | (about or {}), "new")
         # A checkpoint beyond this position is not of this log.
         for beyond in [each for each in self.positions() if each > position]:
             self.set_aside(beyond)
@@ -136,6 +143,24 @@ class Checkpoints:
             if old not in kept:
                 shutil.rmtree(self.path(old), ignore_errors=True)
         return found[-KEPT:][0]
+
+    def add(self, position: int, save: Callable[[Path], None], about: dict[str, Any]) -> None:
+        """Write one of a position before the latest, which somebody asked for; the others stay as they are."""
+        self._put(position, save, about | {"asked": True}, "added")
+
+    def _put(self, position: int, save: Callable[[Path], None], about: dict[str, Any], aside_name: str) -> None:
+        aside, path = self.directory / aside_name, self.path(position)
+        shutil.rmtree(aside, ignore_errors=True)
+        try:
+            save(aside)
+            _note(aside, about)
+        except BaseException:
+            shutil.rmtree(aside, ignore_errors=True)
+            raise
+        shutil.rmtree(path, ignore_errors=True)
+        aside.rename(path)
+        # The directory is synced before older checkpoints are deleted.
+        sync_directory(self.directory)
 
     def ask_for(self, position: int) -> None:
         """Note that somebody asked for one, and wants to find it again."""
@@ -148,7 +173,7 @@ class Checkpoints:
         kept = {*found[-KEPT:], *self.held, *(each.to for each in returns if each.position > base)}
         offered = self.offered(returns)
         kept.update([position for position, about in offered.items() if about.get("asked")][-ASKED:])
-        for seconds, most in LADDER:
+        for seconds, most in self._ladder:
             last = {int(about["at"] // seconds): position for position, about in offered.items()}
             kept.update(last[each] for each in sorted(last)[-most:])
         return kept

@@ -3,25 +3,25 @@
 import json
 import re
 import unicodedata
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, fields
-from types import UnionType
+from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
-from streamgp.models.accepted import check_accepted
-from streamgp.numerics.coding import CYCLES
+from streamgp.models.options import MIN_WARMUP, TASKS
+from streamgp.service.fields import FIELDS, MODEL_OPTIONS, check_options, in_words, is_of
 from streamgp.service.inputs import input_names
 from streamgp.service.problems import Problem
+from streamgp.table.calendar import CYCLES
 from streamgp.table.codes import MissingCodes
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-TASKS = ("regression", "classification", "count", "ordinal")
 MAX_FEATURES = 1_000
 MAX_NAME = 200  # characters of a target, a feature, a key, a label or a level
 # The most levels of a category.
 MAX_LEVELS = 100
 MAX_PENDING = 100_000
 MAX_HISTORY = 100_000_000
+MAX_DAYS = 90
+MAX_MEGABYTES = 1_000_000
 _UNWRITABLE = ("Cc", "Cs", "Zl", "Zp")  # control characters, lone surrogates, separators of lines
 
 
@@ -39,8 +39,10 @@ class StreamConfig:
         Names of the inputs; numbers, but for `categories`.
     categories
         Of features that are text, the levels, each of which is an input of the model; another level is none of them.
+        No levels: what each is worth is learnt (see `streamgp.stream.level_effects`), of a stream of one model.
     calendar
-        Of a stream of one model that is `timed`: ``day``, ``week``, ``year``, cycles of the time that are inputs too.
+        Of a stream of one model that is `timed`: ``day``, ``week``, ``month`` or ``year``, cycles of the time
+        that are inputs too.
     key
         The name of the key, of a stream with a model for each one; None: one model.
     model
@@ -54,8 +56,6 @@ class StreamConfig:
         have none.
     warmup
         Rows after which the hyperparameters are fitted.
-    lags
-        Past targets that are inputs as well, so many rows back.
     missing_values
         Numbers and words that stand for a missing input or target.
     seed
@@ -64,6 +64,11 @@ class StreamConfig:
         Rows that may wait for their label, of a keyed stream; of others 1,000.
     history_rows
         Scored rows that are kept in Parquet files; older ones are deleted.
+    archive_days, archive_megabytes
+        Accepted entries are kept for so long, and the latest so many megabytes of them: the stream can return to any
+        position since. Without any days they go once two checkpoints have come after them.
+    options
+        Of the model, by name (see `streamgp.models.options`); in JSON they stand beside the fields.
     """
 
     name: str
@@ -77,11 +82,13 @@ class StreamConfig:
     classes: tuple[str, ...] = ()
     timed: bool = False
     warmup: int = 1_000
-    lags: tuple[int, ...] = ()
     missing_values: tuple[float | str, ...] = ()
     seed: int = 0
     max_pending: int = 10_000
     history_rows: int = 1_000_000
+    archive_days: int = 7
+    archive_megabytes: int = 1_000
+    options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):
@@ -102,38 +109,37 @@ class StreamConfig:
                 raise _wrong("features", "no name ds, which is that of the time", names)
         if self.task not in TASKS:
             raise _wrong("task", f"one of {', '.join(TASKS)}", self.task)
-        if self.key is None:
-            try:
-                check_accepted(self.model, self.task, {"lags": list(self.lags) or None})
-            except ValueError as error:
-                raise Problem(422, str(error)) from None
+        try:
+            check_options(self.model, self.task, self.options, self.is_keyed)
+            _ = self.codes
+        except ValueError as error:
+            raise Problem(422, str(error)) from None
         if self.task in ("classification", "ordinal"):
             if len(set(self.classes)) < 2 or len(set(self.classes)) < len(self.classes):
                 raise _wrong("classes", "two different labels or grades, or more", list(self.classes))
         elif self.classes:
             raise _wrong("classes", "none, unless the task is classification or ordinal", list(self.classes))
-        least = len(self.lags) + len(self.inputs) + 10
         for name, low, high in (
-            ("warmup", least, 1_000_000),
+            ("warmup", len(self.inputs) + MIN_WARMUP, 1_000_000),
             ("max_pending", 1, MAX_PENDING),
             ("history_rows", 1_000, MAX_HISTORY),
+            ("archive_days", 0, MAX_DAYS),
+            ("archive_megabytes", 1, MAX_MEGABYTES),
             ("seed", 0, 2**31 - 1),
         ):
             if not low <= getattr(self, name) <= high:
                 raise _wrong(name, f"a whole number from {low:,} to {high:,}", getattr(self, name))
-        try:
-            _ = self.codes
-        except ValueError as error:
-            raise Problem(422, str(error)) from None
-        if any(lag < 1 or lag > 10_000 for lag in self.lags) or len(set(self.lags)) < len(self.lags):
-            raise _wrong("lags", "different whole numbers from 1 to 10,000", list(self.lags))
 
     def _check_inputs(self, names: list[str]) -> None:
         for name, levels in self.categories.items():
             if name not in self.features:
                 raise _wrong("categories", "names of features", name)
-            if not 2 <= len(set(levels)) == len(levels) <= MAX_LEVELS or not all(levels):
-                raise _wrong(f"categories.{name}", f"2 to {MAX_LEVELS} levels that differ", list(levels)[:10])
+            if not levels and self.is_keyed:
+                raise _wrong(f"categories.{name}", "levels, as the stream has keys", "none")
+            if levels and not (2 <= len(set(levels)) == len(levels) <= MAX_LEVELS and all(levels)):
+                raise _wrong(
+                    f"categories.{name}", f"2 to {MAX_LEVELS} levels that differ, or none", list(levels)[:10]
+                )
         if len(set(self.calendar)) < len(self.calendar) or not set(self.calendar) <= set(CYCLES):
             raise _wrong("calendar", f"some of {', '.join(CYCLES)}", list(self.calendar))
         if self.calendar and (not self.timed or self.key is not None):
@@ -147,6 +153,11 @@ class StreamConfig:
     def inputs(self) -> tuple[str, ...]:
         """Names of the model's inputs."""
         return input_names(self.features, self.categories, self.calendar)
+
+    @property
+    def open_levels(self) -> tuple[str, ...]:
+        """The features that are text with levels that are not named."""
+        return tuple(name for name, levels in self.categories.items() if not levels)
 
     @property
     def codes(self) -> MissingCodes:
@@ -189,48 +200,32 @@ class StreamConfig:
         """
         if not isinstance(given, dict):
             raise Problem(422, f"expected an object that describes a stream, got {given!r:.80}")
-        known = {field.name for field in fields(cls)}
-        unknown = sorted(set(given) - known)
+        unknown = sorted(set(given) - set(FIELDS))
         if unknown:
-            raise _wrong(unknown[0][:MAX_NAME], f"one of {', '.join(sorted(known))}", "another name")
+            raise _wrong(unknown[0][:MAX_NAME], f"one of {', '.join(sorted(FIELDS))}", "another name")
         for name in ("name", "target"):
             if name not in given:
                 raise Problem(422, f"{name}: expected text, got nothing")
+        given = {name: value for name, value in given.items() if value is not None or name not in MODEL_OPTIONS}
         for name, value in given.items():
-            is_of_kind, expected = _KINDS[name]
-            if not is_of_kind(value):
-                raise _wrong(name, expected, value)
-        for name, levels in given.get("categories", {}).items():
-            if not _are(levels, str):
-                raise _wrong(f"categories.{name[:MAX_NAME]}", "a list of texts", levels)
-        return cls(**{name: _frozen(value) for name, value in given.items()})
+            if not is_of(FIELDS[name], value):
+                raise _wrong(name, in_words(FIELDS[name]), value)
+        levels = FIELDS["categories"]["additionalProperties"]
+        for name, each in given.get("categories", {}).items():
+            if not is_of(levels, each):
+                raise _wrong(f"categories.{name[:MAX_NAME]}", in_words(levels), each)
+        options = {name: value for name, value in given.items() if name in MODEL_OPTIONS}
+        own = {name: _frozen(value) for name, value in given.items() if name not in options}
+        return cls(**own, options=options)
 
     def document(self) -> dict[str, Any]:
         """Return it as `from_document` takes it."""
-        return {name: _plain(value) for name, value in asdict(self).items()}
+        own = asdict(self)
+        return {name: _plain(value) for name, value in (own | own.pop("options")).items()}
 
     def to_json(self) -> str:
         """Return it as text."""
         return json.dumps(self.document(), indent=1) + "\n"
-
-
-def _are(items: Any, kind: type | UnionType) -> bool:
-    return isinstance(items, list | tuple) and all(isinstance(i, kind) and not isinstance(i, bool) for i in items)
-
-
-_TEXTS = (lambda value: _are(value, str), "a list of texts")
-_WHOLE = (lambda value: isinstance(value, int) and not isinstance(value, bool), "a whole number")
-_TEXT = (lambda value: isinstance(value, str), "text")
-_KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    **dict.fromkeys(("name", "target", "task", "model"), _TEXT),
-    **dict.fromkeys(("features", "classes", "calendar"), _TEXTS),
-    **dict.fromkeys(("warmup", "seed", "max_pending", "history_rows"), _WHOLE),
-    "key": (lambda value: value is None or isinstance(value, str), "text or null"),
-    "timed": (lambda value: isinstance(value, bool), "true or false"),
-    "lags": (lambda value: _are(value, int), "a list of whole numbers"),
-    "missing_values": (lambda value: _are(value, int | float | str), "a list of numbers and texts"),
-    "categories": (lambda value: isinstance(value, dict), "an object of lists of texts"),
-}
 
 
 def check_texts(config: StreamConfig) -> None:

@@ -142,13 +142,17 @@ class History:
         found = []
         for first, digest in self._digests.items():
             path = self.directory / f"{first:012d}.parquet"
-            if self._sealed - self.most < first + PART and (not path.exists() or digest_of(path) != digest):
+            if self._sealed - self.most < first + PART and (not path.is_file() or digest_of(path) != digest):
                 what = "is not as it was written" if path.exists() else "is not there"
                 found.append(
                     f"{path}: {what}: what was predicted of scored rows {first:,} to {first + PART - 1:,} is lost "
                     f"there; what was learnt of them is not"
                 )
         return found
+
+    def take_files(self, of: "History") -> None:
+        """Take the files of a history that has all rows of this one, whose own files go."""
+        self._digests = {first: of._digests[first] for first in self._digests if first in of._digests}
 
     def to_tree(self) -> dict[str, Any]:
         """Return what a checkpoint needs."""

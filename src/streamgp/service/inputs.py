@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.numerics.coding import CYCLES, cycle, one_hot
-from streamgp.table.schema import Feature, cycle_names
+from streamgp.numerics.coding import level_code, one_hot
+from streamgp.table.calendar import calendar_columns, calendar_names
+from streamgp.table.schema import Feature
 
 # The inputs from the time have names that begin with this.
 TIME = "time"
@@ -19,8 +20,8 @@ def input_names(
     found: list[str] = []
     for name in features:
         levels = categories.get(name)
-        found += [name] if levels is None else Feature(name, "categorical", levels).encoded
-    return tuple(found + cycle_names(TIME, calendar))
+        found += [name] if not levels else Feature(name, "categorical", levels).encoded
+    return tuple(found + calendar_names(TIME, calendar))
 
 
 def model_inputs(
@@ -33,23 +34,28 @@ def model_inputs(
     columns
         Of the features, (n,) each: numbers, or codes of levels, of which -1 is none.
     levels
-        How many levels each has; None where it is a number.
+        How many levels each has; None where it is a number, 0 where they are not named.
     times
         Of the rows, seconds since 1970 where there is a calendar.
     calendar
-        Its cycles; see `streamgp.numerics.coding.CYCLES`.
+        What is made of them; see `streamgp.table.calendar`.
     """
     parts = [np.empty((len(times), 0))]
-    parts += [column[:, None] if n is None else one_hot(column, n) for column, n in zip(columns, levels, strict=True)]
-    return np.concatenate(parts + [cycle(times, CYCLES[name]) for name in calendar], axis=1)
+    parts += [one_hot(column, n) if n else column[:, None] for column, n in zip(columns, levels, strict=True)]
+    return np.concatenate([*parts, calendar_columns(times, calendar)], axis=1)
 
 
 def code_of(value: Any, levels: Sequence[str]) -> float | None:
-    """Return the code of a category's cell, -1 where it is missing or no known level; None if it can be no level."""
+    """Return the code of a category's cell, -1 where it is missing or no known level; None if it can be no level.
+
+    Where no levels are named all have one, and so does a missing cell.
+    """
     if isinstance(value, bool):
         value = str(value).lower()
     elif isinstance(value, int):
         value = str(value)
     if value is not None and not isinstance(value, str):
         return None
+    if not levels:
+        return level_code(value or "")
     return float(levels.index(value)) if value in levels else -1.0

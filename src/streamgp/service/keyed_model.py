@@ -93,15 +93,14 @@ class KeyedModel:
     def _begin(self) -> StreamingGPFleet:
         c = self.config
         assert c.key is not None
-        lags: dict[str, Any] = {"lags": list(c.lags)} if c.lags else {}
         return StreamingGPFleet(
             c.key,
             TIME if c.timed else None,
             c.target,
             warmup=c.warmup,
-            on_bad_row="skip",
+            missing="skip",
             random_state=c.seed,
-            **lags,
+            **c.options,
         )
 
     # What is known

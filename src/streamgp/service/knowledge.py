@@ -14,6 +14,7 @@ from streamgp.service import scores
 from streamgp.service.answers import as_iso, predicted_columns, stacked, step_answer, waiting_row, with_repeated
 from streamgp.service.checkpoints import Return
 from streamgp.service.config import StreamConfig
+from streamgp.service.fields import MODEL_OPTIONS
 from streamgp.service.history import History, take
 from streamgp.service.keyed_model import KeyedModel
 from streamgp.service.predictions import as_rows, flat_rows
@@ -32,7 +33,7 @@ SETTLE_ROWS = 64
 GROUP_ROWS = 4_096
 
 # A checkpoint's stream must be the same in these.
-_OF_MODEL = ("features", "categories", "calendar", "key", "task", "classes", "timed", "lags")
+_OF_MODEL = ("features", "categories", "calendar", "key", "task", "classes", "timed", *MODEL_OPTIONS)
 
 Notify = Callable[[str, dict[str, Any]], None]
 
@@ -108,13 +109,17 @@ class Knowledge:
         """
         model, tree = _kind(config).load(path, config)
         before, now = tree["config"], config.document()
-        other = [name for name in _OF_MODEL if before[name] != now[name]]
+        other = [name for name in _OF_MODEL if before.get(name) != now.get(name)]
         if other:
             raise CheckpointError(
                 f"{path}: expected a checkpoint of {config.name}, got one of a stream with other {', '.join(other)}; "
                 f"use a copy of its own directory"
             )
         return model, tree
+
+    def about(self, at: float) -> dict[str, Any]:
+        """Return what is noted beside a checkpoint, with its time."""
+        return {"at": at, "rows": self.model.next_row, "learned": self.learned, "chain": self.chain.hex()}
 
     def save(self, path: Path, written_at: float) -> None:
         """Write a checkpoint."""

@@ -14,6 +14,7 @@ from threading import Condition, Event, Lock, Thread
 from typing import Any
 from uuid import uuid4
 
+from streamgp.service.archive import Archive
 from streamgp.service.backlog import Backlog
 from streamgp.service.checkpointing import Checkpointing
 from streamgp.service.checkpoints import KEPT, Checkpoints, Return
@@ -21,11 +22,12 @@ from streamgp.service.config import StreamConfig
 from streamgp.service.knowledge import Knowledge, Notify
 from streamgp.service.log import EventLog
 from streamgp.service.packing import unpack
+from streamgp.service.past import Past
 from streamgp.service.payload import Labels, Rows
 from streamgp.service.problems import Problem
 from streamgp.service.requests import RETURN, Request, restored, until_return
 from streamgp.service.restart_time import RestartTime
-from streamgp.service.restoring import check_offered, check_same, last_time_of, latest, pace_of, read_former
+from streamgp.service.restoring import check_same, last_time_of, latest, pace_of, read_former
 from streamgp.service.sequencer import Sequencer, Standing
 from streamgp.service.single_model import MAX_SINGLE_ROWS
 from streamgp.service.status import check_ready, describe, describe_durability
@@ -60,8 +62,9 @@ class LiveStream:
         self.directory = directory
         self.config = config
         self._notify = notify
-        self._log = EventLog(directory / "log")
-        self.checkpoints = Checkpoints(directory / "checkpoints")
+        archive = Archive(directory, config.archive_days, config.archive_megabytes)
+        self._log = EventLog(directory / "log", archive=archive)
+        self.checkpoints = Checkpoints(directory / "checkpoints", config.archive_days)
         try:
             check_same(directory, config, self._log)
             self.knowledge, written, notices = latest(directory, config, self._log, self.checkpoints, notify)
@@ -78,6 +81,7 @@ class LiveStream:
         self.is_ready = False
         self.replayed = 0.0
         self._lock = Lock()  # of the model
+        self._restoring = Lock()  # one position at a time is learnt again
         self._view = self.model.view()
         self._is_stale = False  # the view; rows that come singly do not renew it
         self._era = 0  # of the view: how often the stream has returned to a checkpoint
@@ -86,7 +90,7 @@ class LiveStream:
         self._backlog = Backlog(config.name)
         self.is_stopping = False
         self._sequencer: Sequencer | None = None
-        self._has_begun = Event()
+        self.has_begun = Event()
         self._thread = Thread(target=self._run, name=f"streamgp-{config.name}", daemon=True)
         self.restart_time.opened()
 
@@ -98,7 +102,7 @@ class LiveStream:
 
     def stop(self) -> None:
         """Finish what was accepted, write a checkpoint, and end."""
-        self._has_begun.wait()
+        self.has_begun.wait()
         if self._sequencer is not None:
             self._sequencer.stop()
         with self._changed:
@@ -164,18 +168,22 @@ class LiveStream:
         return future
 
     def restore(self, position: int) -> "Future[Any]":
-        """Return to what was known at a checkpoint; also a stream that learns no longer."""
+        """Return to what was known at a position; also a stream that learns no longer."""
         check_ready(self, learning=False)
+        if position > self.last_position:
+            raise Problem(404, f"position: expected at most {self.last_position:,}, that of now, got {position:,}")
         held = self.checkpoints.held
-        held.add(position)
+        held.append(position)
         try:
-            check_offered(self.checkpoints, position, self.knowledge.returns)
+            with self._restoring:
+                if position not in self.checkpoints.offered(self.knowledge.returns):
+                    Past(self).add_checkpoint(position)
             former = read_former(self.config, self.checkpoints, position)
             future = self._hand_in(Request(RETURN, number=position, former=former))
         except BaseException:
-            held.discard(position)
+            held.remove(position)
             raise
-        future.add_done_callback(lambda _: held.discard(position))
+        future.add_done_callback(lambda _: held.remove(position))
         return future
 
     def _hand_in(self, request: Request) -> "Future[Any]":
@@ -212,8 +220,8 @@ class LiveStream:
         )
         self._sequencer = Sequencer(self._log, self._accept, self._set_full, standing)
         self._sequencer.start()
-        self._has_begun.set()
         self.is_ready = True
+        self.has_begun.set()
         self._notify("ready", {"position": self.knowledge.position})
         while True:
             with self._changed:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from streamgp.service.archive import Archive
 from streamgp.service.log_end import NAME, SYNC_SECONDS, End, EndFile, digest_of, link
 from streamgp.service.log_files import LogFiles, damage_of
 
@@ -45,6 +46,8 @@ class EventLog:
         Its own; it is made if need be.
     max_ids
         How many ids are remembered.
+    archive
+        Gets the entries that are dropped.
 
     Raises
     ------
@@ -59,10 +62,11 @@ class EventLog:
         What an operator should know of it.
     """
 
-    def __init__(self, directory: Path, max_ids: int = MAX_IDS) -> None:
+    def __init__(self, directory: Path, max_ids: int = MAX_IDS, archive: Archive | None = None) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
         self.max_ids = max_ids
+        self._archive = archive
         self._end = EndFile(directory / NAME)
         wrong = damage_of(directory)
         if wrong is not None:
@@ -212,18 +216,22 @@ class EventLog:
         return self.position + 1 if found is None else found
 
     def forget(self, position: int, checkpoints: Iterable[int] = ()) -> None:
-        """Drop the entries up to a position, and the oldest ids beyond those that are remembered.
+        """Drop the entries up to a position, which the archive gets, and the oldest ids beyond those remembered.
 
         The last entry stays, which says where the log ends, and of each of those positions at which there is a
         checkpoint the link of the chain. The disk gets its space back when a new file begins; see `renew_if_large`.
         """
+        last = min(position, self.position - 1)
+        if self._archive is not None:
+            dropped = "SELECT position, kind, at, body, chain FROM entries WHERE position <= ? ORDER BY position"
+            self._archive.add(lambda: self._db.execute(dropped, (last,)))
         self.begin()
         try:
             marks = {each: self.chain_at(each) for each in (position, *checkpoints) if each <= self.position}
             known = [each for each in marks.items() if each[1] is not None]
             self._db.execute("DELETE FROM marks")
             self._db.executemany("INSERT INTO marks VALUES (?, ?)", known)
-            self._db.execute("DELETE FROM entries WHERE position <= ?", (min(position, self.position - 1),))
+            self._db.execute("DELETE FROM entries WHERE position <= ?", (last,))
             more = self._db.execute("SELECT count(*) FROM ids").fetchone()[0] - self.max_ids
             if more > 0:
                 self._db.execute(
@@ -250,6 +258,8 @@ class EventLog:
 
     def close(self) -> None:
         """Close the log."""
+        if self._archive is not None:
+            self._archive.close()
         self._digest = ""  # SQLite folds its write-ahead log into the file now
         self._mark()
         self.sync_end()

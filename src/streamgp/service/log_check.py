@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from streamgp.service.answers import as_iso
 from streamgp.service.log_end import End, digest_of, link
@@ -86,7 +86,7 @@ def _entries(
         )
     last, at = 0, None
     found: bytes | None = None
-    for position, at, chain, is_sound in chained(db):  # noqa: B007
+    for (position, _, at, _, chain), is_sound in chained(db):  # noqa: B007
         if not is_sound:
             until = max(position, 0 if end is None else end.position)
             return Damage(
@@ -96,7 +96,7 @@ def _entries(
             )
         last = position
         if end is not None and position == end.position:
-            found = chain
+            found = chain or b""
     for table in {"ids", "marks"} & set(tables):
         last = max(last, db.execute(f"SELECT max(position) FROM {table}").fetchone()[0] or 0)
     if end is None:
@@ -121,22 +121,20 @@ def _entries(
     return None
 
 
-def chained(db: sqlite3.Connection) -> Iterator[tuple[int, float, bytes, bool]]:
-    """Yield position, time and link of each entry in order, and whether it follows from the one before."""
+def chained(db: sqlite3.Connection) -> Iterator[tuple[tuple[Any, ...], bool]]:
+    """Yield each entry in order (position, kind, time, body and link), and whether it follows from the one before."""
     before, expected = None, None
-    for position, kind, at, body, chain in db.execute(
-        "SELECT position, kind, at, body, chain FROM entries ORDER BY position"
-    ):
+    for entry in db.execute("SELECT position, kind, at, body, chain FROM entries ORDER BY position"):
+        position, kind, at, body, chain = entry
         if before is None:
             row = db.execute("SELECT chain FROM marks WHERE position = ?", (position - 1,)).fetchone()
             before = b"" if position == 1 else None if row is None else row[0]
         try:
-            is_sound = expected in (None, position) and (
-                before is None or chain == link(before, position, kind, at, body)
-            )
+            linked = link(before or b"", position, kind, at, body)
+            is_sound = expected in (None, position) and (before is None or chain == linked)
         except (TypeError, AttributeError, ValueError):  # a value of another kind than was written
             is_sound = False
-        yield position, at, chain or b"", is_sound
+        yield entry, is_sound
         before, expected = chain or b"", position + 1
 
 

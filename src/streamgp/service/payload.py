@@ -220,7 +220,8 @@ def _cell(value: Any, levels: tuple[str, ...] | None, wrong: _Wrong, row: int, f
         return _number(value, wrong, row, field, absurd=math.nan)
     code = code_of(value, levels)
     if code is None:
-        wrong.add(row, field, f"text, as {levels[0]!r}, or null where it is missing", value)
+        example = f", as {levels[0]!r}" if levels else ""
+        wrong.add(row, field, f"text{example}, or null where it is missing", value)
         return math.nan
     return code
 
@@ -275,7 +276,7 @@ def _time(value: Any, order: Order, config: StreamConfig, wrong: _Wrong, row: in
         return math.nan
     seconds: Any = value
     if isinstance(value, str):
-        seconds = _date(value, order)
+        seconds = in_seconds(value, order)
     if isinstance(seconds, int | float) and not isinstance(seconds, bool):
         try:
             if abs(float(seconds)) <= LARGEST:
@@ -288,7 +289,7 @@ def _time(value: Any, order: Order, config: StreamConfig, wrong: _Wrong, row: in
     return math.nan
 
 
-def _date(text: str, order: Order) -> float:
+def in_seconds(text: str, order: Order = "") -> float:
     """Return a date in seconds since 1970; NaN if it is none."""
     try:
         return float(to_seconds([text], order)[0])

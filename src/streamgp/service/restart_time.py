@@ -67,8 +67,8 @@ class RestartTime:
         self._began = monotonic()
         self._opening = 0.0
         self._checkpoint = 0
-        # The seconds that the entries after that checkpoint took.
-        self._again = 0.0
+        # The seconds that the entries after that checkpoint took, and how many more they may take one by one.
+        self._again, self._more = 0.0, 0.0
         # The mean seconds of the latest entries that were learnt alone.
         self._alone = 0.0
 
@@ -85,14 +85,16 @@ class RestartTime:
         spent -= min(_Compiled.seconds - compiled, 0.9 * spent)
         # A new checkpoint has everything that was learnt before it.
         if checkpoint != self._checkpoint:
-            self._checkpoint, self._again = checkpoint, 0.0
+            self._checkpoint, self._again, self._more = checkpoint, 0.0, 0.0
         if count == 1:
             self._alone = spent if not self._alone else 0.9 * self._alone + 0.1 * spent
-        # Many that came together were learnt together: again they are learnt one by one.
+        # Many that came together were learnt together: again they are learnt one by one. Where none was alone yet,
+        # one may take as long as many.
         self._again += max(spent, count * self._alone) if count > 1 else spent
+        self._more += 0.0 if self._alone else (count - 1) * spent
 
     def expected(self, checkpoint: int) -> Range:
         """Return what a restart would take; `checkpoint` is the position of the latest."""
-        again = self._again if checkpoint == self._checkpoint else 0.0
+        again, more = (self._again, self._more) if checkpoint == self._checkpoint else (0.0, 0.0)
         low = _imports + self._opening + again
-        return Range(low, low + (_Compiled.seconds if again else 0.0))
+        return Range(low, low + more + (_Compiled.seconds if again else 0.0))

@@ -42,7 +42,8 @@ def check_same(directory: Path, config: StreamConfig, log: EventLog) -> None:
     noted = StreamConfig.from_document(json.loads(log.stream_of(config.to_json())))
     was, now = noted.document(), config.document()
     if was != now:
-        other = [f"{name} {now[name]!r} where it was {was[name]!r}" for name in now if now[name] != was[name]]
+        names = [name for name in now | was if now.get(name) != was.get(name)]
+        other = [f"{name} {now.get(name)!r} where it was {was.get(name)!r}" for name in names]
         raise Problem(
             500,
             f"{directory}: stream.json has {', '.join(other)}: it was edited or is damaged, and what was learnt is "
@@ -139,14 +140,6 @@ def read_former(config: StreamConfig, checkpoints: Checkpoints, position: int) -
         ) from error
     model = loaded[0]
     return Former(loaded, list(model.waiting), last_time_of(config, model))
-
-
-def check_offered(checkpoints: Checkpoints, position: int, returns: list[Return]) -> None:
-    """Raise `Problem` if a stream cannot return to a checkpoint."""
-    offered = checkpoints.offered(returns)
-    if position not in offered:
-        shown = ", ".join(map(str, list(offered)[-20:]))
-        raise Problem(404, f"position: expected one of the checkpoints ({shown or 'there are none'}), got {position}")
 
 
 def last_time_of(config: StreamConfig, model: Any) -> float | None:

@@ -24,6 +24,11 @@ from streamgp.service.log_files import SCHEMA, damage_of, log_files, number_of
 from streamgp.service.packing import unpack
 from streamgp.service.problems import Problem
 
+_WHOLE_IDS = (
+    "typeof(id) = 'text' AND typeof(position) = 'integer' AND typeof(made) IN ('integer', 'null') "
+    "AND typeof(row) IN ('blob', 'null') AND typeof(label) IN ('text', 'null')"
+)
+
 
 class _Start(NamedTuple):
     """Where a stream can begin: a checkpoint, or nothing at all."""
@@ -79,10 +84,11 @@ def accept_loss(directory: Path, config: StreamConfig) -> str:
     starts = [_Start(0, b"", 0, []), *_starts(config, checkpoints)]
     start = max(starts, key=lambda each: (left.reach(each), each.position))
     until = left.reach(start)
-    last = max([0 if end is None else end.position, *checkpoints.positions(), *left.entries, *left.marks])
+    newest = max(checkpoints.positions(), default=0)
+    last = max([0 if end is None else end.position, newest, *left.entries, *left.marks])
     # The last position that the log itself has.
     reached = max([*left.entries, *left.marks], default=0)
-    if damage_of(log) is None and until >= last and reached >= max(checkpoints.positions(), default=0):
+    if damage_of(log) is None and until >= last and reached >= newest:
         raise Problem(409, f"--accept-loss: {config.name} has lost nothing; leave that option out")
     if not until and last:
         raise Problem(500, f"{directory}: nothing is left to go on from; put a backup in its place")
@@ -97,7 +103,8 @@ def accept_loss(directory: Path, config: StreamConfig) -> str:
         if int(path.stem) >= start.sealed:
             path.rename(aside / path.name)
     _begin(log, aside, left, start, until, ids)
-    lost = f"entries {until + 1:,} to {last:,}" if until < last else "no entry"
+    # An end before the newest checkpoint is that of another log, or of one that was begun in the place of a lost one.
+    lost = _lost(until, last, end is not None and end.position >= newest)
     # The ids are known up to this entry.
     known = max((p for p in left.entries if p <= until), default=0)
     twice = f"; of entries {known + 1:,} to {until:,} the ids: rows of them that are sent again count twice"
@@ -106,6 +113,13 @@ def accept_loss(directory: Path, config: StreamConfig) -> str:
         f"{config.name} goes on at {until:,}. Lost: {lost}{forgotten}. What could not be used is in "
         f"{directory / ASIDE}"
     )
+
+
+def _lost(until: int, last: int, is_known: bool) -> str:
+    """Return what is lost; where the log ended is not always known."""
+    after = "" if is_known else f"what was acknowledged after {last:,}, if anything was, which is not known"
+    entries = f"entries {until + 1:,} to {last:,}" if until < last else ""
+    return " and ".join(each for each in (entries, after) if each) or "no entry"
 
 
 def _starts(config: StreamConfig, checkpoints: Checkpoints) -> Iterator[_Start]:
@@ -124,15 +138,13 @@ def _left(log: Path) -> _Left:
         return left
     with suppress(sqlite3.DatabaseError), closing(opened_to_read(found[-1])) as db:
         with suppress(sqlite3.DatabaseError):
-            left.config.extend(db.execute("SELECT config FROM stream"))
-            left.marks.update(db.execute("SELECT position, chain FROM marks"))
+            left.config.extend(db.execute("SELECT config FROM stream WHERE typeof(config) = 'text'"))
+            left.marks.update(db.execute("SELECT position, chain FROM marks WHERE typeof(chain) = 'blob'"))
         with suppress(sqlite3.DatabaseError):
-            for position, _, _, is_sound in chained(db):
-                if is_sound:
-                    row = db.execute("SELECT * FROM entries WHERE position = ?", (position,)).fetchone()
-                    left.entries[position] = row
+            # As the scan had them: where pages are lost, an entry that is looked up may be another one, or none.
+            left.entries.update((entry[0], entry) for entry, is_sound in chained(db) if is_sound)
         with suppress(sqlite3.DatabaseError):
-            for row in db.execute("SELECT * FROM ids ORDER BY number"):
+            for row in db.execute(f"SELECT * FROM ids WHERE {_WHOLE_IDS} ORDER BY number"):
                 left.ids.append(row)
     return left
 

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from streamgp.core import MappedPredictive, TargetMap
 from streamgp.estimators import (
     StreamingGPClassifier,
     StreamingGPCountRegressor,
@@ -29,7 +30,8 @@ from streamgp.service.scores import NaiveScore, overall
 from streamgp.service.work import Applied, Prediction, Waiting, shared_predictions
 from streamgp.stream.outlook import Outlook, StandIn
 
-register(HeldPrediction)
+for _class in (HeldPrediction, MappedPredictive, TargetMap):
+    register(_class)
 
 # Up to so many rows are learnt one by one, not as a block.
 MAX_SINGLE_ROWS = 16
@@ -66,7 +68,7 @@ class SingleView:
             columns = columns_ahead(predictive, self.score, self.labels)
         in_time = np.zeros(at, bool)
         in_time[0] = not len(self.outlook.unlearnt)
-        held = HeldPrediction(predictive, self.outlook.state.is_warmed_up, in_time)
+        held = HeldPrediction(predictive, self.outlook.learner.is_warmed_up, in_time)
         return Prediction(held, standing, columns)
 
     def after(self, standing: Sequence[StandIn]) -> "SingleView":
@@ -92,15 +94,14 @@ class SingleModel:
         self.waiting: dict[str, Waiting] = {}
         self._naive = NaiveScore()
         # The rows that came one by one and are not scored yet.
-        self._unscored: list[tuple[Any, np.ndarray, bool, int, str | None, float]] = []
+        self._unscored: list[tuple[Any, np.ndarray, np.ndarray, bool, int, str | None, float]] = []
 
     def _begin(self) -> LiveModel:
         c = self.config
-        lags: dict[str, Any] = {"lags": list(c.lags)} if c.lags else {}
-        model = _ESTIMATORS[c.task](c.model, warmup=c.warmup, random_state=c.seed, **lags)
+        model = _ESTIMATORS[c.task](c.model, warmup=c.warmup, random_state=c.seed, **c.options)
         names = {"classification": "classes", "ordinal": "grades"}
         more = {names[c.task]: list(c.classes)} if c.task in names else {}
-        return LiveModel.begin(model, c.inputs, c.timed, c.classes, **more)
+        return LiveModel.begin(model, c.inputs, c.timed, c.classes, c.open_levels, **more)
 
     # What is known
 
@@ -221,7 +222,7 @@ class SingleModel:
                 target = np.array([y])
                 stamp = float(time) if self.config.timed else np.nan
                 predictive, flagged = self.live.session.learner.step_one(x, target, stamp)
-                self._unscored.append((predictive, target, flagged, self.next_row, name, float(time)))
+                self._unscored.append((predictive, x, target, flagged, self.next_row, name, float(time)))
                 predictives.append(predictive)
                 self.next_row += 1
         shown = columns_ahead(concatenate(predictives), self.live.session.metrics.score, ())
@@ -236,11 +237,12 @@ class SingleModel:
         """Score the rows that came singly."""
         if not self._unscored:
             return []
-        predictives, y, flagged, rows, ids, times = zip(*self._unscored, strict=True)
+        predictives, X, y, flagged, rows, ids, times = zip(*self._unscored, strict=True)
         self._unscored = []
         came = np.array(times)
         known = came if self.config.timed else None
-        part = self.live.score(concatenate(list(predictives)), np.array(y), np.array(flagged), rows[0], known)
+        whole = concatenate(list(predictives))
+        part = self.live.score(whole, np.array(X), np.array(y), np.array(flagged), rows[0], known)
         columns = {"row": np.array(rows), "id": list(ids), "key": [None] * len(ids), "time": came}
         return [columns | self._judged(part)]
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamgp.service.answers import as_iso
 from streamgp.service.keyed_model import KeyedModel
+from streamgp.service.past import Past
 from streamgp.service.problems import Problem
 
 if TYPE_CHECKING:
@@ -72,12 +73,17 @@ def describe_durability(stream: "LiveStream") -> dict[str, Any]:
 
 
 def describe_checkpoints(stream: "LiveStream") -> dict[str, Any]:
-    """Return the checkpoints that the stream may return to, the latest first, and what it returned to so far."""
+    """Return the checkpoints that the stream has, the latest first, and what it returned to so far.
+
+    And the earliest position from which on it may return to any, with its time.
+    """
     returns = stream.knowledge.returns
     offered = stream.checkpoints.offered(returns)
     found = [{"position": p} | about | {"at": as_iso(about["at"])} for p, about in reversed(offered.items())]
     past = [{"position": each.position, "restored": each.to, "at": as_iso(each.at)} for each in reversed(returns)]
-    return {"checkpoints": found, "restores": past}
+    earliest = Past(stream).earliest()
+    since = None if earliest is None else {"position": earliest[0], "at": as_iso(earliest[1])}
+    return {"earliest": since, "checkpoints": found, "restores": past}
 
 
 def check_ready(stream: "LiveStream", learning: bool) -> None:

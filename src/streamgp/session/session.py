@@ -8,10 +8,13 @@ import numpy as np
 
 from streamgp.core import Info
 from streamgp.evaluation import Alarms, Conformal, ConformalSets, StepsAhead
+from streamgp.evaluation.boosted_trees import BoostedTrees, with_clock
 from streamgp.evaluation.references import Experts
+from streamgp.evaluation.row_groups import GroupColumn
 from streamgp.evaluation.scored_rows import Metrics, ScoredRows, results, score_rows
 from streamgp.numerics.precision import in_float64
-from streamgp.session.by_task import bands_from_tree, metrics_from_tree, new_bands, new_metrics
+from streamgp.session.by_task import bands_from_tree, check_baselines, metrics_from_tree, new_bands, new_metrics
+from streamgp.stream.apart import learner_from_tree
 from streamgp.stream.arrivals import Arrivals
 from streamgp.stream.late_labels import LIMIT, LateLabels
 from streamgp.stream.learner import StreamLearner
@@ -38,6 +41,8 @@ class Session:
         Forecasts several rows ahead and scores them. Not where labels come late.
     arrivals
         The labels on their way, where they come late.
+    trees
+        LightGBM on the same rows, a baseline that may be asked for.
     """
 
     learner: StreamLearner
@@ -46,6 +51,7 @@ class Session:
     alarms: Alarms | None = None
     horizons: StepsAhead | None = None
     arrivals: Arrivals | None = None
+    trees: BoostedTrees | None = None
 
     @classmethod
     def begin(
@@ -54,9 +60,11 @@ class Session:
         names: Sequence[str],
         *,
         level: float | None = None,
+        groups: Sequence[GroupColumn] = (),
         alarms: Alarms | None = None,
         horizons: StepsAhead | None = None,
         delay: int | str = 0,
+        baselines: Sequence[str] = (),
     ) -> Self:
         """Return a session from the learner's next row on, with the scores and bands that suit its task.
 
@@ -68,21 +76,28 @@ class Session:
             Those of the targets; of labels and grades, of each of these.
         level
             The share of targets that bands are to hold; None: no bands.
+        groups
+            Columns that part the rows into groups, in each of which bands are to hold it.
         alarms, horizons
             As in the class.
         delay
             How many rows late every label comes, or the name of the column that says when each one does.
+        baselines
+            Those besides the naive ones: see `streamgp.evaluation.boosted_trees`.
 
         Raises
         ------
         ValueError
-            If the level is no share, or the learner has a horizon and labels come late.
+            If the level is no share, there are groups of labels or grades, the learner has a horizon and labels
+            come late, or a baseline is not to be had.
         """
+        check_baselines(learner.spec.task, baselines, delay)
         task, unscored = learner.spec.task, max(0, learner.warmup - learner.rows)
         known = max(learner.spec.horizon, delay + 1 if isinstance(delay, int) else 0)
-        bands = None if level is None else new_bands(task, level, names, unscored, known)
+        bands = None if level is None else new_bands(task, level, names, unscored, known, groups)
         arrivals = Arrivals(LateLabels(learner, max(LIMIT, known)), delay) if delay else None
-        return cls(learner, new_metrics(task, names, unscored, known), bands, alarms, horizons, arrivals)
+        trees = BoostedTrees(len(names), unscored, known) if baselines else None
+        return cls(learner, new_metrics(task, names, unscored, known), bands, alarms, horizons, arrivals, trees)
 
     def feed(self, rows: Chunk) -> Iterator[ScoredRows]:
         """Predict the rows in order, score them, test them for changes, and learn them; yield consecutive parts.
@@ -101,7 +116,9 @@ class Session:
             info = next(learner.learn(part.X, part.y, part.times))
             part = cut(part, slice(len(info.outside)))
             scored = self.score(info, part, by_experts, start=at, flagged=_find_flagged(learner, info))
-            yield scored if self.horizons is None else scored._replace(ahead=self.horizons.add(part.y))
+            if self.horizons is not None:
+                scored = scored._replace(ahead=self.horizons.add(part.y, part.X[:, learner.settings.dates]))
+            yield scored
             at += len(part.X)
 
     def _feed_late(self, rows: Chunk, arrivals: Arrivals) -> Iterator[ScoredRows]:
@@ -152,15 +169,24 @@ class Session:
             other, and tested. None: all.
         """
         predictive, learner = info.predictive, self.learner
-        scores, (persistence, running) = score_rows(self.metrics, learner, predictive, rows.X, rows.y, flagged)
+        scores, (persistence, running) = score_rows(self.metrics, learner, predictive, rows, flagged)
         mixed = np.exp(predictive.log_weights) if info.weights is None else info.weights
         weights = np.asarray(mixed) if by_experts else None
         rules = np.asarray(info.rules) if by_experts and info.rules is not None else None
-        band = None if self.bands is None else self.bands.of_rows(predictive, scores)
+        # Only bands of numbers and counts have groups.
+        more = (rows.X, rows.rows) if isinstance(self.bands, Conformal) else ()
+        band = None if self.bands is None else self.bands.of_rows(predictive, scores, *more)
+        if self.trees is not None:
+            lags = learner.spec.lags if learner.is_warmed_up else ()
+            inputs = with_clock(rows.X, learner.categories)
+            self.trees.add(inputs, rows.y, np.asarray(predictive.mean), lags, flagged)
         experts = Experts.of(predictive, learner.experts if by_experts else ())
         scored = ScoredRows(start, scores, weights, rules, persistence, running, band, flagged, experts=experts)
         if self.alarms is not None:
+            before = self.alarms.count
             self._test(self.alarms, scored, rows, in_time)
+            if isinstance(self.bands, Conformal):
+                self.alarms.join(before, self.bands.alarms(rows.rows, rows.times))
         return scored
 
     def _test(self, alarms: Alarms, scored: ScoredRows, rows: Chunk, in_time: np.ndarray | None) -> None:
@@ -179,6 +205,8 @@ class Session:
     def results(self) -> dict[str, Any]:
         """Return the scores, those of bands and of forecasts several rows ahead, and how late labels came."""
         found = results(self.metrics, self.learner)
+        if self.trees is not None:
+            self.trees.join(found)
         if self.bands is not None:
             found["conformal"] = self.bands.result()
         if self.horizons is not None:
@@ -195,8 +223,8 @@ class Session:
     @classmethod
     def from_tree(cls, tree: Mapping[str, Any]) -> Self:
         """Return the session whose `to_tree` gave `tree`; it goes on as if nothing had happened."""
-        learner = StreamLearner.from_tree(tree["learner"])
-        task, (bands, alarms, horizons, arrivals) = learner.spec.task, (tree[name] for name in _OPTIONAL)
+        learner = learner_from_tree(tree["learner"])
+        task, (bands, alarms, horizons, arrivals, trees) = learner.spec.task, (tree[name] for name in _OPTIONAL)
         return cls(
             learner,
             metrics_from_tree(task, tree["metrics"]),
@@ -204,10 +232,11 @@ class Session:
             None if alarms is None else Alarms.from_tree(alarms),
             None if horizons is None else StepsAhead.from_tree(horizons),
             None if arrivals is None else Arrivals.from_tree(learner, arrivals),
+            None if trees is None else BoostedTrees.from_tree(trees),
         )
 
 
-_OPTIONAL = ("bands", "alarms", "horizons", "arrivals")
+_OPTIONAL = ("bands", "alarms", "horizons", "arrivals", "trees")
 
 
 def _find_flagged(learner: StreamLearner, info: Info) -> np.ndarray | None:

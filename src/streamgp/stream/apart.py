@@ -8,173 +8,341 @@ of them teach it nothing. Once such rows have become many (see `MANY`), as when 
 by itself from what was learnt of it; but not with lags, which are those of all targets.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from streamgp.core import Info, SideBySide, side_by_side
+from streamgp.core import Info, SeparableModel, SideBySide, side_by_side
+from streamgp.likelihoods import AnyPredictive
 from streamgp.numerics.batching import concatenate
 from streamgp.numerics.standardise import Standardiser
+from streamgp.stream.learn_step import first_state, leading
+from streamgp.stream.learner import StreamLearner
 from streamgp.stream.rows import RawRows
 from streamgp.stream.settings import StreamSettings
-from streamgp.stream.state import StreamState, mean_of_alike
+from streamgp.stream.state import StreamState
+from streamgp.stream.warmup import known_rows
 
 SCARCE, MANY = 4, 200  # a row with some of the targets counts 4, one with all takes 1 off: 50 in a row are many
 
-Learn = Callable[[StreamSettings, StreamState, RawRows], tuple[StreamState, Info]]
+
+@dataclass(frozen=True)
+class TargetsState(StreamState):
+    """All that is known of several targets: of a model of all, until each has one of its own.
+
+    Attributes
+    ----------
+    parts
+        The state of each target's own model. The rest is then what all have in common, or that of the first one.
+    scarce_then, counted_at
+        How often rows after the warm-up had some of the targets and not all, and how many rows had been learnt then.
+    """
+
+    parts: tuple[StreamState, ...] = ()
+    scarce_then: int = 0
+    counted_at: int = 0
+
+    @classmethod
+    def of(cls, state: StreamState) -> Self:
+        """Return the same of a model of all targets."""
+        return state if isinstance(state, cls) else cls(**vars(state))
+
+    @classmethod
+    def of_parts(cls, parts: Sequence[StreamState], **shared: Any) -> Self:
+        """Return the state of targets that have these states, with some fields that are of all of them."""
+        first, warm = parts[0], all(part.is_warmed_up for part in parts)
+        count = np.asarray(first.targets.count)
+        each = [part.targets.m2 * (count / max(float(part.targets.count), 1.0)) for part in parts]
+        mean = np.concatenate([part.targets.mean for part in parts])
+        return replace(
+            cls.of(first),
+            outside_rows=max(part.outside_rows for part in parts),
+            restarted=frozenset().union(*(part.restarted for part in parts)),
+            experts=first.experts if warm else (),
+            warmup_rows=None if warm else (),
+            targets=Standardiser(count, mean, np.concatenate(each)),
+            parts=tuple(parts),
+            **shared,
+        )
+
+    @property
+    def scarce(self) -> int:
+        """How often rows had some of the targets and not all, of late."""
+        return max(0, self.scarce_then - (self.rows - self.counted_at))
+
+    @property
+    def models(self) -> tuple[StreamState, ...]:
+        """What is known of each model that predicts targets by itself: of all targets, or of each."""
+        return self.parts or (self,)
+
+    @property
+    def last_time(self) -> float | None:
+        """The time stamp of the last row learnt."""
+        if not self.parts:
+            return super().last_time
+        return max((part.last_time for part in self.parts if part.last_time is not None), default=None)
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The experts' weights for the next row; the mean of all targets' own."""
+        return _mean_of_alike([part.weights for part in self.parts]) if self.parts else super().weights
+
+    @property
+    def rules(self) -> dict[str, float]:
+        """How much each of several weight rules counts for the next row, by name; the mean of all targets' own."""
+        if not self.parts:
+            return super().rules
+        each = [part.rules for part in self.parts]
+        return {name: float(np.mean([rules[name] for rules in each])) for name in each[0]} if all(each) else {}
+
+    @property
+    def share_working(self) -> float:
+        """Which share of the models' filters has worked since the warm-up, in the mean over the rows."""
+        return float(np.mean([part.share_working for part in self.parts])) if self.parts else super().share_working
+
+    @property
+    def local_models(self) -> list[dict[str, Any]]:
+        """When each local Gaussian process was born and where it is; none of targets that are learnt apart."""
+        return [] if self.parts else super().local_models
+
+    def to_tree(self, settings: StreamSettings) -> dict[str, Any]:
+        """Return everything that a checkpoint needs, as nested dictionaries of plain values, arrays and modules."""
+        if not self.parts:
+            return super().to_tree(settings) | {"scarce": [self.scarce_then, self.counted_at]}
+        shared = {name: getattr(self, name) for name in _SHARED}
+        return shared | {"apart": [part.to_tree(settings.of_one_target) for part in self.parts]}
+
+    @classmethod
+    def from_tree(cls, tree: dict[str, Any]) -> tuple[StreamSettings, Self]:
+        """Return what `to_tree` was given."""
+        if "apart" in tree:
+            settings, parts = zip(*map(StreamState.from_tree, tree["apart"]), strict=True)
+            shared = {name: tree[name] for name in _SHARED}
+            return replace(settings[0], num_outputs=len(parts)), cls.of_parts(parts, **shared)
+        settings, state = super().from_tree(tree)
+        scarce, rows = tree["scarce"]
+        if not 0 <= rows <= state.rows or scarce < 0:
+            raise ValueError(f"expected counts of rows that were learnt, got {scarce} and {rows} of {state.rows}")
+        return settings, replace(state, scarce_then=scarce, counted_at=rows)
 
 
-def can_be_taken_apart(settings: StreamSettings, state: StreamState) -> bool:
-    """Return whether the next row with some of the targets and not all is to be learnt by a model for each."""
-    return _is_of_several(settings, state) and not state.is_warmed_up
+_SHARED = "rows", "imputed_values", "flagged_rows", "correlation"  # of a checkpoint of targets that are learnt apart
 
 
-def may_come_apart(settings: StreamSettings, state: StreamState) -> bool:
-    """Return whether a fitted model of all targets is to be taken apart once many rows lack some of them."""
-    splits = state.model.splits_outputs and not state.inputs.lags.lags
-    return _is_of_several(settings, state) and state.is_warmed_up and splits
+class TargetsLearner(StreamLearner):
+    """Learns several targets by a model of all or, where rows have some of them, by a learner of each.
 
+    Parameters are those of `StreamLearner`.
+    """
 
-def _is_of_several(settings: StreamSettings, state: StreamState) -> bool:
-    return settings.correlates and not settings.horizon and not state.apart
+    state_type: ClassVar[type[StreamState]] = TargetsState
 
+    @property
+    def predicts_by_fit(self) -> bool:
+        """Whether the next row is, or was, predicted by the fitted models."""
+        return self.is_warmed_up if self._targets.parts else super().predicts_by_fit
 
-def with_scarce(state: StreamState, *, partial: int = 0, whole: int = 0) -> StreamState:
-    """Return the state after so many rows with some of the targets and not all, or so many with all."""
-    scarce = max(0, state.scarce + SCARCE * partial - whole)
-    return state if scarce == state.scarce else replace(state, scarce=scarce)
+    @property
+    def max_batch(self) -> int:
+        """How many of the coming rows are learnt in one go at most."""
+        return min(one.max_batch for one in self._each) if self._targets.parts else super().max_batch
 
+    @property
+    def _learns_singly(self) -> bool:
+        return not self._targets.parts and super()._learns_singly
 
-def going_on_apart(settings: StreamSettings, state: StreamState) -> StreamState:
-    """Return the state from which on each target of a fitted model is learnt by itself."""
-    parts, count = [], np.asarray(state.targets.count)
-    for e in range(settings.num_outputs):
-        model, model_state = state.model.of_output(state.model_state, e)
-        parts.append(
-            replace(
+    @property
+    def _targets(self) -> TargetsState:
+        return TargetsState.of(self.state)
+
+    @property
+    def _each(self) -> list[StreamLearner]:
+        """Return the learner of each target."""
+        return [self._of_one(part) for part in self._targets.parts]
+
+    def _of_one(self, part: StreamState) -> StreamLearner:
+        return StreamLearner.at(self.settings.of_one_target, part, self.progress)
+
+    def predict_next(self, X: np.ndarray, times: np.ndarray | None) -> AnyPredictive:
+        """Predict each row as if it were the next one, on the scale that is learnt."""
+        if not self._targets.parts:
+            return super().predict_next(X, times)
+        return self._beside([one.predict_next(X, times) for one in self._each])
+
+    def predict_after(self, rows: RawRows, unlearnt: np.ndarray, *, following: bool = True) -> Info:
+        """Predict rows after others that were not learnt: see `StreamLearner.predict_after`."""
+        if not self._targets.parts:
+            return super().predict_after(rows, unlearnt, following=following)
+        infos = [one.predict_after(rows, unlearnt[:, [e]], following=following) for e, one in enumerate(self._each)]
+        return _joined(infos, self._beside([info.predictive for info in infos]))
+
+    def predicted_at(self, X: np.ndarray, time: float | None = None) -> AnyPredictive:
+        """Return what is predicted of the next target at inputs without gaps."""
+        if not self._targets.parts:
+            return super().predicted_at(X, time)
+        return self._beside([one.predicted_at(X, time) for one in self._each])
+
+    def draw_paths(self, X: np.ndarray, times: np.ndarray | None, n: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw the targets of the next h rows n times: (n, h, E); those of each target by themselves."""
+        if not self._targets.parts:
+            return super().draw_paths(X, times, n, rng)
+        return np.concatenate([one.draw_paths(X, times, n, rng) for one in self._each], axis=2)
+
+    def kept_rows(self) -> np.ndarray:
+        """Return inputs of rows of the whole stream without gaps."""
+        return self._each[0].kept_rows() if self._targets.parts else super().kept_rows()
+
+    def has_influence(self) -> bool:
+        """Return whether there are inputs of the models, and rows enough, for `influence`."""
+        return all(one.has_influence() for one in self._each) if self._targets.parts else super().has_influence()
+
+    def influence(
+        self, groups: Mapping[str, Sequence[int]], log_exposure: Sequence[float] = ()
+    ) -> dict[str, np.ndarray]:
+        """Return which share of each target's variance predictions take from each input, by its name."""
+        if not self._targets.parts:
+            return super().influence(groups, log_exposure)
+        found = [one.influence(groups) for one in self._each]
+        names = dict.fromkeys(name for each in found for name in each)
+        return {name: np.concatenate([each.get(name, np.zeros(1)) for each in found]) for name in names}
+
+    def learn_leading(self, rows: RawRows) -> Info:
+        """Learn as many of the leading rows as go together: see `StreamLearner.learn_leading`."""
+        part = rows.part(slice(self.max_batch))
+        if self._targets.parts:
+            return self._learn_each(part)
+        absent = np.isnan(part.y)
+        partial = np.asarray(absent.any(axis=1) & ~absent.all(axis=1))
+        if not self.is_warmed_up:
+            if partial[0]:
+                self.state = self._taken_apart()
+                return self.learn_leading(rows)
+            info = super().learn_leading(part.part(slice(leading(~partial))))
+            self.state = self._targets
+            return info
+        state = self._targets
+        if not np.isnan(part.y[0]).any() or not isinstance(state.model, SeparableModel) or state.inputs.lags.lags:
+            return super().learn_leading(part)
+        part = part.part(slice(leading(np.asarray(absent.any(axis=1)))))
+        scarce = state.scarce + SCARCE * np.cumsum(partial[: len(part.X)])
+        n = leading(scarce < MANY)
+        info = super().learn_leading(part.part(slice(n + 1)))
+        self.state = replace(self._targets, scarce_then=int(scarce[len(info.outside) - 1]), counted_at=state.rows)
+        if n < len(scarce):
+            self.state = self._going_on_apart()
+        return info
+
+    def _learn_each(self, rows: RawRows) -> Info:
+        """Learn rows, so few that no target's model has a boundary in their midst: by each, then how they go."""
+        infos, learners, state = [], self._each, self._targets
+        for e, one in enumerate(learners):
+            infos.append(concatenate(list(map(_whole, _learn_all(one, rows._replace(y=rows.y[:, [e]]))))))
+        assert state.correlation is not None
+        predictive = side_by_side([info.predictive for info in infos])
+        correlation, matrices = state.correlation.learn(predictive, rows.y)
+        info = _joined(infos, replace(predictive, correlation=matrices[:-1]))
+        self.state = TargetsState.of_parts(
+            [one.state for one in learners],
+            rows=state.rows + int((~np.isnan(rows.y)).any(axis=1).sum()),
+            imputed_values=state.imputed_values + int(np.isnan(rows.X).sum()),
+            flagged_rows=state.flagged_rows + int(np.count_nonzero(np.asarray(info.flagged))),
+            correlation=correlation,
+        )
+        return info
+
+    def _taken_apart(self) -> TargetsState:
+        """Return the state after the warm-up's rows so far, had each target been learnt by itself from the start."""
+        known, one = known_rows(self.state), self.settings.of_one_target
+        known = known if self.timed else known._replace(times=None)
+        start = first_state(one, self.state.num_classes, one.first_categories)
+        parts = []
+        for e in range(self.num_outputs):
+            learner = self._of_one(start)
+            _learn_all(learner, known._replace(y=known.y[:, [e]]))
+            parts.append(learner.state)
+        return self._of_parts(parts)
+
+    def _going_on_apart(self) -> TargetsState:
+        """Return the state from which on each target of a fitted model is learnt by itself."""
+        state, parts = self._targets, []
+        count = np.asarray(state.targets.count)
+        assert isinstance(state.model, SeparableModel)
+        for e in range(self.num_outputs):
+            model, model_state = state.model.of_output(state.model_state, e)
+            own = replace(
                 state,
                 model=model,
                 model_state=model_state,
+                inputs=replace(state.inputs, effects=state.inputs.effects.of_target(e)),
                 targets=Standardiser(count, state.targets.mean[e : e + 1], state.targets.m2[e : e + 1]),
                 reservoir=None if state.reservoir is None else state.reservoir.of_target(e),
                 sample=None if state.sample is None else state.sample.of_target(e),
                 correlation=None,
                 target_range=None if state.target_range is None else state.target_range.of_target(e),
-                scarce=0,
+                scarce_then=0,
             )
-        )
-    return _of_targets(parts, state)
+            parts.append(own)
+        return self._of_parts(parts)
+
+    def _of_parts(self, parts: Sequence[StreamState]) -> TargetsState:
+        return TargetsState.of_parts(parts, **{name: getattr(self.state, name) for name in _SHARED})
+
+    def _beside(self, parts: Sequence[Any]) -> SideBySide:
+        """Join the predictions of the targets of rows that each might be the next one."""
+        assert self.state.correlation is not None
+        return self.state.correlation.of(side_by_side(parts))
 
 
-def taken_apart(
-    settings: StreamSettings, state: StreamState, known: RawRows, start: StreamState, learn: Learn
-) -> StreamState:
-    """Return the state after the rows of the warm-up so far, had each target been learnt by itself from the start.
-
-    Parameters
-    ----------
-    settings, state
-        Of all targets.
-    known
-        The rows so far.
-    start
-        The state of a stream of one target before any row.
-    learn
-        Learns some leading rows of a stream of one target.
-    """
-    parts, one = [], settings.of_one_target
-    known = known if settings.timed else known._replace(times=None)
-    for e in range(settings.num_outputs):
-        part, rows = start, known._replace(y=known.y[:, [e]])
-        while len(rows.X):
-            part, info = learn(one, part, rows)
-            rows = rows.part(slice(len(info.outside), None))
-        parts.append(part)
-    return _of_targets(parts, state)
-
-
-def _of_targets(parts: Sequence[StreamState], state: StreamState) -> StreamState:
-    assert state.correlation is not None
-    return StreamState.of_targets(
-        parts,
-        rows=state.rows,
-        imputed_values=state.imputed_values,
-        flagged_rows=state.flagged_rows,
-        correlation=state.correlation,
+def new_learner(spec: Any, *, num_outputs: int = 1, **more: Any) -> StreamLearner:
+    """Return the learner of one target or several, with the parameters of `StreamLearner`."""
+    learner = StreamLearner(spec, num_outputs=num_outputs, **more)
+    several = learner.settings.correlates and not learner.settings.horizon
+    return (
+        TargetsLearner.at(learner.settings, TargetsState.of(learner.state), learner.progress) if several else learner
     )
 
 
-def learn_apart(
-    settings: StreamSettings, state: StreamState, rows: RawRows, learn: Learn
-) -> tuple[StreamState, Info]:
-    """Learn rows, so few that no target's model has a boundary in their midst: each by its own, then how they go."""
-    parts, infos, one = [], [], settings.of_one_target
-    for e, part in enumerate(state.apart):
-        left, found = rows._replace(y=rows.y[:, [e]]), []
-        while len(left.X):
-            part, info = learn(one, part, left)
-            left = left.part(slice(len(info.outside), None))
-            found.append(info)
-        parts.append(part)
-        infos.append(_whole(found))
-    assert state.correlation is not None
-    predictive = side_by_side([info.predictive for info in infos])
-    correlation, matrices = state.correlation.learn(predictive, rows.y)
-    flagged = np.any([info.flagged for info in infos], axis=0)
-    after = StreamState.of_targets(
-        parts,
-        rows=state.rows + int((~np.isnan(rows.y)).any(axis=1).sum()),
-        imputed_values=state.imputed_values + int(np.isnan(rows.X).sum()),
-        flagged_rows=state.flagged_rows + int(flagged.sum()),
-        correlation=correlation,
-    )
-    return after, joined(infos, replace(predictive, correlation=matrices[:-1]))
+def learner_from_tree(tree: dict[str, Any]) -> StreamLearner:
+    """Return the learner whose `to_tree` gave `tree`; it goes on as if nothing had happened."""
+    several = "apart" in tree or "scarce" in tree
+    return (TargetsLearner if several else StreamLearner).from_tree(tree)
 
 
-def predict_apart(
-    settings: StreamSettings, state: StreamState, predict: Callable[[StreamSettings, StreamState], Any]
-) -> SideBySide:
-    """Return the predictions of some rows, each as if it were the next one, by each target's own `predict`."""
-    return beside(state, [predict(settings.of_one_target, part) for part in state.apart])
+def _learn_all(learner: StreamLearner, rows: RawRows) -> list[Info]:
+    infos = []
+    while len(rows.X):
+        infos.append(learner.learn_leading(rows))
+        rows = rows.part(slice(len(infos[-1].outside), None))
+    return infos
 
 
-def beside(state: StreamState, parts: Sequence[Any]) -> SideBySide:
-    """Join the predictions of the targets of rows that each might be the next one."""
-    assert state.correlation is not None
-    return state.correlation.of(side_by_side(parts))
-
-
-def joined(infos: Sequence[Info], predictive: Any) -> Info:
+def _joined(infos: Sequence[Info], predictive: Any) -> Info:
     """Return the reports on every target's model as one, of this prediction: weights are means over the targets."""
-    flagged = [np.asarray(info.flagged) for info in infos if info.flagged is not None]
+    rules, flagged = ([getattr(info, name) for info in infos] for name in ("rules", "flagged"))
     return Info(
         predictive,
         np.any([info.outside for info in infos], axis=0),
-        None
-        if any(info.rules is None for info in infos)
-        else mean_of_alike([np.asarray(info.rules) for info in infos]),
-        mean_of_alike([_weights(info) for info in infos]),
-        np.any(flagged, axis=0) if flagged else None,
+        None if any(each is None for each in rules) else _mean_of_alike(rules),
+        _mean_of_alike([_weights(info) for info in infos]),
+        np.any([each for each in flagged if each is not None], axis=0)
+        if any(f is not None for f in flagged)
+        else None,
     )
 
 
-def _whole(infos: list[Info]) -> Info:
-    """Return the reports on consecutive rows, some of which had no target, as one."""
-    return Info(
-        concatenate([info.predictive for info in infos]),
-        np.concatenate([np.asarray(info.outside) for info in infos]),
-        None if infos[0].rules is None else np.concatenate([np.asarray(info.rules) for info in infos]),
-        np.concatenate([_weights(info) for info in infos]),
-        np.concatenate(
-            [
-                np.zeros(len(info.outside), bool) if info.flagged is None else np.asarray(info.flagged)
-                for info in infos
-            ]
-        ),
-    )
+def _whole(info: Info) -> Info:
+    """Return a report with weights and outliers, also of rows that had no target."""
+    n = len(info.outside)
+    flagged = np.zeros(n, bool) if info.flagged is None else np.asarray(info.flagged)
+    return Info(info.predictive, np.asarray(info.outside), info.rules, _weights(info), flagged)
 
 
 def _weights(info: Info) -> np.ndarray:
     return np.asarray(np.exp(info.predictive.log_weights) if info.weights is None else info.weights)
+
+
+def _mean_of_alike(weights: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the mean of several targets' weights; those of the first one where another has other experts."""
+    return np.mean(weights, axis=0) if len({w.shape for w in weights}) == 1 else weights[0]

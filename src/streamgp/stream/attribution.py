@@ -1,25 +1,23 @@
 """What each input contributes: to all predictions over the stream, and to a single one."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.core import mapped
 from streamgp.numerics.precision import in_float64
 from streamgp.numerics.shapley import shapley_effects
 from streamgp.numerics.standardise import far_out
 from streamgp.numerics.threads import one_blas_thread
 from streamgp.stream.batches import predict_rows
-from streamgp.stream.gains import fill_next, predicted_at
 from streamgp.stream.lags import LaggedTargets
 from streamgp.stream.rows import RawRows
 from streamgp.stream.sample import RowSample
 from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
-from streamgp.stream.tasks import Moments, moments_of
-from streamgp.stream.warmup import known_rows
+from streamgp.stream.tasks import moments_of
+from streamgp.stream.warmup import known_rows, reread
 
 PAST_TARGETS = "past targets"
 MOST_ODD = 0.5  # of the rows; where it is more, none is left out
@@ -37,8 +35,6 @@ def kept_rows(settings: StreamSettings, state: StreamState) -> Float[np.ndarray,
     ValueError
         If there are fewer, or no columns.
     """
-    if state.apart:
-        return kept_rows(settings.of_one_target, state.apart[0])
     columns = state.inputs.imputer.width
     rows = _sampled(settings, state).first(COMPARED).rows.X[:, :columns]
     if len(rows) < 2 or not columns:
@@ -69,19 +65,15 @@ def _sampled(settings: StreamSettings, state: StreamState) -> RowSample:
 def _of_warmup(settings: StreamSettings, state: StreamState) -> RowSample:
     """Return a sample of the rows of the warm-up so far."""
     known, h = known_rows(state), settings.horizon
-    usual = settings.task.usual(known.X, known.y, settings.seed)
+    _, usual, read, _ = reread(settings, state, known)
     lags = LaggedTargets.empty(state.inputs.lags.lags, settings.num_outputs)
-    X = lags.widen(
-        state.inputs.refill(known.X, robust=settings.spec.robust)[0], known.y, state.targets.mean, own=h > 0
-    )
+    X = lags.widen(read, known.y, state.targets.mean, own=h > 0)
     rows = RawRows(X[: max(len(X) - h, 0)], known.y[h:], None)
     return RowSample.empty(X.shape[1], settings.num_outputs).offer(rows, (usual != known.y).any(axis=1)[h:])
 
 
 def has_influence(settings: StreamSettings, state: StreamState) -> bool:
     """Return whether there are inputs of the model, and rows enough, for `influence`."""
-    if state.apart:
-        return all(has_influence(settings.of_one_target, part) for part in state.apart)
     return len(_sampled(settings, state).rows.X) > 1 and state.inputs.width > settings.spec.exposure
 
 
@@ -104,10 +96,6 @@ def influence(
     ValueError
         If there are no inputs, or fewer than 2 rows.
     """
-    if state.apart:
-        found = [influence(settings.of_one_target, part, groups) for part in state.apart]
-        names = dict.fromkeys(name for each in found for name in each)
-        return {name: np.concatenate([each.get(name, np.zeros(1)) for each in found]) for name in names}
     rows, entries = _sampled(settings, state).rows, dict(groups)
     if lags := state.inputs.lags.lags:
         first = rows.X.shape[1] - len(lags) * settings.num_outputs
@@ -163,19 +151,27 @@ def _explained(y: Float[np.ndarray, "n e"], f: Float[np.ndarray, "n e"]) -> Floa
 
 @in_float64
 def contributions(
-    settings: StreamSettings,
-    state: StreamState,
+    rows: Float[np.ndarray, "w d"],
     x: Float[np.ndarray, "1 d"],
+    exposure: Float[np.ndarray, " s"],
     groups: Groups,
     seed: int,
-    time: float | None = None,
-    moments: Moments | None = None,
+    mean_at: Callable[[np.ndarray], np.ndarray],
 ) -> tuple[Float[np.ndarray, "w e"], Float[np.ndarray, "w g e"]]:
-    """Walk from each row kept to a row, and back: a group of columns at a time takes the values of the other.
+    """Walk from each of some rows to a row, and back: a group of columns at a time takes the values of the other.
 
     Groups change in a random order, and on the way back in the same one, so that each comes as often early as late.
-    The mean changes estimate the Shapley values (Strumbelj and Kononenko 2014). Explained is the first of the
-    `moments`, or else the mean of the target. All rows have the exposure of `x`, and its `time` if rows have one.
+    The mean changes estimate the Shapley values (Strumbelj and Kononenko 2014). All rows have the
+    exposure of `x`, which is empty or one number.
+
+    Parameters
+    ----------
+    rows, x
+        Without gaps.
+    exposure
+        The log of that of `x`; empty where there is none.
+    mean_at
+        Predicts what is explained of rows, (n, E).
 
     Returns
     -------
@@ -183,9 +179,7 @@ def contributions(
         What is predicted of the row that each walk is about, and how the prediction changes by each group, in units
         of the targets.
     """
-    rows, rng = kept_rows(settings, state), np.random.default_rng(seed)
-    filled, _ = fill_next(settings, state, x)
-    goal = filled[0, : rows.shape[1]]
+    rng, goal = np.random.default_rng(seed), x[0]
     n, count = len(rows), len(groups)
     orders = rng.permuted(np.tile(np.arange(count), (n, 1)), axis=1)
     paths = np.empty((2, n, count + 1, rows.shape[1]))
@@ -196,11 +190,8 @@ def contributions(
                 columns = list(groups[g])
                 paths[way, w, step:, columns] = goal[columns, None]
     inputs = paths.reshape(-1, rows.shape[1])
-    exposure = x[0, x.shape[1] - settings.spec.exposure :]
     exposed = np.column_stack([inputs, np.tile(exposure, (len(inputs), 1))])
-    predictive = mapped(predicted_at(settings, state, exposed, time), settings.target_map)
-    mean = predictive.mean if moments is None else moments(predictive)[0]
-    found = np.asarray(mean).reshape(2, n, count + 1, -1)
+    found = mean_at(exposed).reshape(2, n, count + 1, -1)
     steps = np.diff(found, axis=2)
     change = np.empty_like(steps[0])
     for w in range(n):

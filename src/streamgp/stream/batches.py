@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from streamgp.core import Info
+from streamgp.filters.engine.placement import on_device
 from streamgp.likelihoods import AnyPredictive
 from streamgp.numerics import tree
 from streamgp.numerics.batching import concatenate, split_batches
@@ -29,8 +30,6 @@ class BatchEngine:
         What is known before the rows, the model's state among it.
     """
 
-    is_alarmed = False  # batches end where the model says so: see `StreamModel.first_alarm`
-
     def __init__(self, settings: StreamSettings, state: StreamState) -> None:
         self._settings, self._state = settings, state
         self.restarted: frozenset[int] = frozenset()
@@ -41,7 +40,8 @@ class BatchEngine:
         for rows, size in split_batches(len(X), state.model.padded_to):
             inputs = _padded(state, X[rows], size)
             stamps = _padded_times(None if times is None else times[rows], size)
-            predictive = state.model.predict(state.model_state, inputs, stamps, **_more(state, extra, rows, size))
+            with on_device(self._settings.spec.device):
+                predictive = state.model.predict(state.model_state, inputs, stamps, **_more(state, extra, rows, size))
             parts.append(self._in_units(predictive, rows))
         return concatenate(parts)
 
@@ -66,15 +66,16 @@ class BatchEngine:
             target[:n] = (y[at] - state.targets.mean) / state.targets.scale
             if moved is not None and not state.model.learns_far_inputs:
                 target[:n][moved[at]] = np.nan
-            model_state, info = state.model.update(
-                state.model_state,
-                _padded(state, X[at], size),
-                target,
-                None if size == n else np.arange(size) < n,
-                _padded_times(None if times is None else times[at], size),
-                None if later is None else _padded(state, later[at], size),
-                **_more(state, extra, at, size),
-            )
+            with on_device(settings.spec.device):
+                model_state, info = state.model.update(
+                    state.model_state,
+                    _padded(state, X[at], size),
+                    target,
+                    None if size == n else np.arange(size) < n,
+                    _padded_times(None if times is None else times[at], size),
+                    None if later is None else _padded(state, later[at], size),
+                    **_more(state, extra, at, size),
+                )
             info = tree.map(lambda a, n=n: np.asarray(a)[:n], info)
             # The rules of the provisional model are not reported.
             rules = info.rules if state.experts else None

@@ -127,7 +127,7 @@ class InputBounds:
     def _widths(self) -> Float[np.ndarray, " sides"]:
         edge = np.asarray(self.edge)
         columns = len(edge) // 2
-        return np.tile(edge[:columns] + edge[columns:], 2)
+        return np.tile(np.where(np.isinf(edge[:columns]), 0.0, edge[:columns] + edge[columns:]), 2)
 
     @cached_property
     def _far(self) -> Float[np.ndarray, " sides"]:
@@ -140,7 +140,7 @@ class InputBounds:
         return self._from_middle(np.tile(np.asarray(self.repeating), 2))
 
     def _from_middle(self, halves: Any) -> Float[np.ndarray, " sides"]:
-        """Return what lies so many halves of the range's width from its middle; of a single value, infinity."""
+        """Return what lies so many halves of the range's width from its middle; of one value, or any, infinity."""
         return np.where(self._widths > 0.0, np.asarray(self.edge) + 0.5 * (halves - 1.0) * self._widths, np.inf)
 
     @cached_property

@@ -9,7 +9,13 @@ from jaxtyping import Float
 
 MINUTE, HOUR, DAY = 60.0, 3_600.0, 86_400.0
 # Of each cycle its length in seconds, and the fewest rows that it must have: an hour of four quarters is no season.
-CYCLES = ((MINUTE, 12), (HOUR, 12), (DAY, 4), (7.0 * DAY, 4), (365.2425 * DAY, 4))
+CYCLES = {
+    "minute": (MINUTE, 12),
+    "hour": (HOUR, 12),
+    "day": (DAY, 4),
+    "week": (7.0 * DAY, 4),
+    "year": (365.2425 * DAY, 4),
+}
 EPOCH = 1e7  # seconds from 1970; times nearer to it are taken for plain numbers
 MOST = 0.5  # of the rows must have one that lies a cycle after them, so many rows later
 SEEN = 8  # rows that must have one
@@ -30,11 +36,16 @@ def is_dated(times: Float[np.ndarray, " n"]) -> bool:
 
 def rows_by_cycle(times: Float[np.ndarray, " n"]) -> tuple[int, ...]:
     """Return how many rows a cycle has, of those in which the rows come in step, the shortest first."""
+    return tuple(cycles_by_rows(times))
+
+
+def cycles_by_rows(times: Float[np.ndarray, " n"]) -> dict[int, str]:
+    """Return the names of these cycles, by how many rows they have."""
     gaps = np.diff(times)
     gaps = gaps[gaps > 0.0]
     is_first = np.diff(times, prepend=-np.inf) > 0.0  # of the rows of its time
-    found = []
-    for cycle, least in CYCLES if len(gaps) else ():
+    found: dict[int, str] = {}
+    for name, (cycle, least) in CYCLES.items() if len(gaps) else ():
         half = 0.5 * min(float(np.median(gaps)), cycle)
         after = np.searchsorted(times, times + cycle - half)
         starts = np.flatnonzero((after < len(times)) & is_first)
@@ -44,5 +55,5 @@ def rows_by_cycle(times: Float[np.ndarray, " n"]) -> tuple[int, ...]:
         starts = starts[starts + rows < len(times)]
         off = np.abs(times[starts + rows] - times[starts] - cycle)
         if rows >= least and len(starts) and np.mean(off <= half) >= MOST:
-            found.append(rows)
-    return tuple(dict.fromkeys(found))
+            found.setdefault(rows, name)
+    return found

@@ -15,20 +15,21 @@ SURPRISING = 4.0  # standard deviations off
 
 
 def surprised(
-    settings: StreamSettings, state: StreamState, rows: RawRows, info: Info, n: int
+    settings: StreamSettings, state: StreamState, rows: RawRows, info: Info
 ) -> tuple[int, Int[np.ndarray, " d"] | None]:
-    """Return how many of the first `n` rows it takes until an input in doubt is to be believed: all, if none is.
+    """Return how many of the rows it takes until an input in doubt is to be believed: all, if none is.
 
     Return also how many surprises each column has had by then, or None where nothing was in doubt. An input that
     stands for a missing one leaves its targets as likely as ever; one that is real, as of a machine that is switched
     off, makes each of them a surprise.
     """
+    n = len(rows.X)
     if settings.horizon or not (state.is_warmed_up and state.model.takes_extra_variance):
         return n, None
-    doubtful = state.inputs.doubtful(rows.X[:n])
+    doubtful = state.inputs.doubtful(rows.X)
     if not doubtful.any():
         return n, None
-    off = np.abs(rows.y[:n] - np.asarray(info.predictive.mean)[:n]) / np.asarray(info.predictive.std)[:n]
+    off = np.abs(rows.y - np.asarray(info.predictive.mean)) / np.asarray(info.predictive.std)
     surprising: np.ndarray = np.any(off > SURPRISING, axis=1)
     count = np.asarray(state.inputs.bounds.surprises)
     for row in np.flatnonzero(doubtful.any(axis=1)):

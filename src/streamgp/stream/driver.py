@@ -10,7 +10,6 @@ from streamgp.core import FilterEngine, Info, Moments, RowEngine
 from streamgp.likelihoods import AnyPredictive
 from streamgp.numerics.batching import LARGEST, SMALL, concatenate
 from streamgp.numerics.precision import in_float64
-from streamgp.stream.apart import with_scarce
 from streamgp.stream.batches import predict_rows
 from streamgp.stream.correlation import learn_forecast
 from streamgp.stream.forecast_queue import Origins
@@ -27,13 +26,9 @@ SETTLED_EVERY = SMALL  # rows after which those that came singly are taken in to
 
 def max_batch(settings: StreamSettings, state: StreamState) -> int:
     """Return how many of the coming rows are learnt in one go at most: then something may be due after them."""
-    if state.apart:
-        return min(max_batch(settings.of_one_target, part) for part in state.apart)
     fitted = state.rows >= settings.first_fitted
     most = LARGEST if fitted else settings.next_boundary(state.rows) - state.rows
     most = int(min(most, next_renewal(settings, state) - state.rows))
-    if state.model.period is not None:
-        most = min(most, state.model.period - state.rows % state.model.period)
     return most if state.inputs.gains is None else min(most, MEASURED_EVERY - state.rows % MEASURED_EVERY)
 
 
@@ -92,14 +87,14 @@ class Driver:
         self._range, self._correlation = state.target_range, state.correlation
         self._given: np.ndarray | None = None  # the array of the last row asked for by itself
         self._seen: Seen | None = None  # what was in it, if it can be taken
+        self._owns_levels = False  # whether nothing else knows what is known here of levels
         self._unknown = np.full((1, settings.num_outputs), np.nan)  # its target
         self._unread: list[np.ndarray] = []  # rows that the imputer has yet to learn
         # Rows that the sample and the reservoir have yet to take in, with their means, and which were outliers.
         self._untaken: list[tuple[RawRows, np.ndarray | None, np.ndarray]] = []
         # Predictions and targets from which the correlation of their errors has yet to be learnt.
         self._unrelated: list[tuple[AnyPredictive, np.ndarray]] = []
-        self._scores: list[np.ndarray] = []
-        self._started_at = self.rows = state.rows
+        self.rows = state.rows
         self._outside, self._flagged, self._imputed = 0, 0, 0
         self.is_due = False  # whether something may be due after the rows learnt
         self._ends_at = self._next_end()
@@ -112,7 +107,7 @@ class Driver:
         """Return whether a row can be taken by itself: nothing is missing or beyond the bounds."""
         if not self._has_seen(X):
             raw = X.copy()
-            whole = self._inputs.read_whole(raw)
+            whole = self._inputs.read_whole(self._inputs.coded(raw))
             self._given, self._seen = X, None if whole is None else self._prepared(raw, whole, self._unknown)
         return self._seen is not None
 
@@ -139,12 +134,24 @@ class Driver:
         self._given = X
         return True
 
-    def _see(self, X: np.ndarray, past: np.ndarray) -> Seen:
-        """Read the next rows; `past` are their targets as later ones are to see them, unless it is a single row."""
+    def _see(self, X: np.ndarray, past: np.ndarray, y: np.ndarray | None = None) -> Seen:
+        """Read the next rows; `past` are their targets as later ones are to see them, unless it is a single row.
+
+        Given their targets `y`, what their levels are worth is known afterwards.
+        """
         if self._has_seen(X) and self._seen is not None:
             return self._seen
         raw = X.copy()
-        return self._prepared(raw, self._inputs.read(raw), past)
+        coded, known = (self._inputs.coded(raw), self._inputs) if y is None else self._with_levels(raw, y)
+        return self._prepared(raw, known.read(coded), past)
+
+    def _with_levels(self, raw: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, StreamInputs]:
+        """Return rows with numbers for codes, and what is known of levels after their targets."""
+        values = self._settings.task.level_values(raw, y, self._inputs.categories.statistics)
+        known, own = self._inputs, self._row is not None
+        if own and not self._owns_levels:
+            known, self._owns_levels = replace(known, effects=known.effects.copied()), True
+        return known.learn_levels(raw, values, in_place=own)
 
     def _prepared(self, raw: np.ndarray, read_then: tuple[ReadRows, StreamInputs], past: np.ndarray) -> Seen:
         """Return rows that were read, and what is known of the inputs then, as they are to be learnt."""
@@ -164,11 +171,20 @@ class Driver:
         `LaggedTargets.standing_in`. Of a single row only as much is reported as is needed here.
         """
         h, n = self._settings.horizon, len(rows.X)
-        seen = self._see(rows.X, rows.y if past is None else past)
+        seen = self._see(rows.X, rows.y if past is None else past, None if self._row is not None else rows.y)
         if self.rows < h:  # no inputs go with these targets
             info = Info(predict_rows(self._settings, self._state, seen.wide), np.zeros(n, bool))
         else:
-            info = self._updated(seen, rows)
+            rows, predicted = rows._replace(y=rows.y.copy()), self._predicted_singly(seen, rows.times)
+            info = self._engine.update(
+                seen.taken,
+                rows.y,  # of our own, as the caller may write to its
+                rows.times,
+                later=seen.known.clip(seen.wide)[0] if h else None,
+                extra=None if h else seen.read.extra,
+                moved=seen.moved,
+            )
+            info = self._noted(seen, rows, info, predicted)
         if self._correlation is not None and self._row is None:
             made = info.predictive, info.rules
             self._correlation, (predictive, _) = learn_forecast(self._correlation, self._forecasts, made, rows.y)
@@ -177,6 +193,8 @@ class Driver:
             (predictive, rules), self._forecasts = self._forecasts.exchange([(info.predictive, info.rules)])
             info = info._replace(predictive=predictive, rules=rules)
         self._inputs, self._origins, self._seen = seen.known, seen.origins, None
+        if self._row is not None and self._inputs.effects.columns:
+            self._inputs = self._with_levels(rows.X, rows.y)[1]
         if seen.read.are_whole:
             self._unread.append(seen.read.X)
         else:
@@ -184,39 +202,32 @@ class Driver:
         lags = seen.known.lags
         if lags.lags:
             stand, outliers = rows.y, None
-            if info.flagged is not None and info.flagged.any():
+            if info.flagged is not None and (info.flagged.any() or lags.outliers.is_waiting):
                 means, flagged = np.asarray(info.predictive.mean), np.asarray(info.flagged)
-                stand, outliers = lags.standing_in(rows.y, means, flagged)
-            self._inputs = replace(seen.known, lags=lags.learn(stand, outliers))
+                stand, outliers = lags.standing_in(rows.y, means, flagged, self._settings.rows_ahead)
+            self._inputs = replace(self._inputs, lags=lags.learn(stand, outliers))
         self.rows += n
-        self.is_due = self.rows == self._ends_at or self._engine.is_alarmed
+        self.is_due = self.rows == self._ends_at or (self._row is not None and self._row.is_due)
         if self.rows % SETTLED_EVERY == 0:
             self._settle()
         return info
 
-    def _updated(self, seen: Seen, rows: RawRows) -> Info:
-        """Let the engine learn rows, and keep what it tells of them."""
-        state, h, predicted = self._state, self._settings.horizon, None
-        y = rows.y.copy()  # the caller may write to its own
-        if self._row is not None:
-            if self._range is not None or self._correlation is not None:
-                predicted = self._predicted(seen, rows.times)
-            elif state.reservoir is not None or self._inputs.lags.lags:
-                predicted = self._row.moments(seen.taken, rows.times)
-        info = self._engine.update(
-            seen.taken,
-            y,
-            rows.times,
-            later=seen.known.clip(seen.wide)[0] if h else None,
-            extra=None if h else seen.read.extra,
-            moved=seen.moved,
-        )
+    def _predicted_singly(self, seen: Seen, times: np.ndarray | None) -> Any:
+        """Return what is to be known of the prediction of a row that is learnt by itself; None: nothing."""
+        if self._row is None:
+            return None
+        if self._range is not None or self._correlation is not None:
+            return self._predicted(seen, times)
+        needs_mean = self._state.reservoir is not None or self._inputs.lags.lags
+        return self._row.moments(seen.taken, times) if needs_mean else None
+
+    def _noted(self, seen: Seen, rows: RawRows, info: Info, predicted: Any) -> Info:
+        """Keep what the engine tells of rows that it has learnt; return it with what was predicted."""
+        state, h, y = self._state, self._settings.horizon, rows.y
         info = info if predicted is None else info._replace(predictive=predicted)
         if state.warmup_rows is None:
             self._outside += int(np.count_nonzero(info.outside | seen.beyond))
             self._flagged += 0 if info.flagged is None else int(np.count_nonzero(info.flagged))
-        if info.scores is not None:
-            self._scores.append(np.asarray(info.scores))
         if self._range is not None:
             self._range, ends = self._range.learn(y, info.flagged)
             if predicted is None:
@@ -262,12 +273,9 @@ class Driver:
         """Return the state after all rows learnt here."""
         self._settle()
         state, model_state = self._state, self._engine.flush()
-        if self._scores:
-            model_state, _ = state.model.rested(model_state, np.concatenate(self._scores), self.rows)
-            self._scores = []
         restarted = self._engine.restarted if state.is_warmed_up else frozenset()
         return replace(
-            with_scarce(state, whole=self.rows - self._started_at),
+            state,
             inputs=self._inputs,
             origins=self._origins,
             forecasts=self._forecasts,

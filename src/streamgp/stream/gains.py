@@ -6,7 +6,6 @@ import numpy as np
 
 from streamgp.likelihoods import AnyPredictive
 from streamgp.numerics.batching import LARGEST
-from streamgp.stream.apart import predict_apart
 from streamgp.stream.batches import predict_rows
 from streamgp.stream.inputs import Extra
 from streamgp.stream.settings import StreamSettings
@@ -39,25 +38,14 @@ def with_due_gains(settings: StreamSettings, state: StreamState) -> StreamState:
     return with_measured_gains(settings, state)
 
 
-def mean_at(settings: StreamSettings, state: StreamState, X: np.ndarray) -> np.ndarray:
-    """Return the mean (n, E) of the next target at inputs without gaps, in standardised units of the targets.
-
-    Columns of categories are those of 0 and 1 already; lags, and the time where there is one, are as they are now.
-    """
-    if state.apart:
-        return np.hstack([mean_at(settings.of_one_target, part, X) for part in state.apart])
-    return np.asarray(predicted_at(settings, state, X).mean) / np.asarray(state.targets.scale)
-
-
 def predicted_at(
     settings: StreamSettings, state: StreamState, X: np.ndarray, time: float | None = None
 ) -> AnyPredictive:
-    """Return what is predicted of the next target at inputs as those of `mean_at`, on the scale that is learnt.
+    """Return what is predicted of the next target at inputs without gaps, on the scale that is learnt.
 
-    With times it comes at `time`, or at that of the last row.
+    Columns of categories are those of 0 and 1 already; lags are as they are now. With times it comes at `time`, or
+    at that of the last row.
     """
-    if state.apart:
-        return predict_apart(settings, state, lambda one, part: predicted_at(one, part, X, time))
     last = state.last_time if time is None else time
     wide = state.inputs.lags.widen_next(X, state.targets.mean)
     times = None if last is None else np.full(len(X), last)
@@ -69,6 +57,7 @@ def _measured(settings: StreamSettings, state: StreamState) -> np.ndarray:
     if not state.model.takes_extra_variance or not state.rows:
         return np.zeros(imputer.width)
     base, moved, steps = imputer.probes(PROBES, state.inputs.scaling.scale)
-
-    change = mean_at(settings, state, moved).reshape(imputer.width, len(base), -1) - mean_at(settings, state, base)
+    # Means in standardised units of the targets.
+    there, here = (predicted_at(settings, state, X).mean / np.asarray(state.targets.scale) for X in (moved, base))
+    change = there.reshape(imputer.width, len(base), -1) - here
     return np.square(change).mean(axis=(1, 2)) / np.square(steps)

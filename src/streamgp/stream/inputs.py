@@ -15,6 +15,8 @@ from streamgp.stream.bounds import Bounded, InputBounds
 from streamgp.stream.categories import Categories
 from streamgp.stream.imputation import Filled, Imputer
 from streamgp.stream.lags import LaggedTargets
+from streamgp.stream.level_effects import LevelEffects
+from streamgp.stream.tasks import task_of
 
 MIN_BOUNDED = 16  # rows whose range says how far inputs may go
 MAX_EXTRA = 4.0  # times the variance of the target in the warm-up, for missing inputs of a row
@@ -63,8 +65,9 @@ class StreamInputs:
     scaling
         Of the inputs of the model.
     categories
-        Which columns of X hold codes of levels. What is said of columns here is said of those of 0 and 1 that stand
-        for them.
+        Which columns of X hold codes of levels. What is said of columns here is said of those that stand for them.
+    effects
+        What the levels of columns with many are worth: such columns have no gaps and no bounds.
     """
 
     imputer: Imputer
@@ -74,6 +77,7 @@ class StreamInputs:
     rest_bounds: InputBounds
     scaling: Standardiser
     categories: Categories
+    effects: LevelEffects
 
     @classmethod
     def empty(cls, spec: Spec, num_inputs: int, num_outputs: int, categories: Categories) -> "StreamInputs":
@@ -87,6 +91,9 @@ class StreamInputs:
             *_split(InputBounds.none(width), columns - spec.exposure),
             Standardiser.empty(width),
             categories,
+            LevelEffects.empty(
+                len(categories.encoded), categories.statistics, spec.horizon, limited=task_of(spec).limits_levels
+            ),
         )
 
     @property
@@ -99,9 +106,25 @@ class StreamInputs:
         """Columns that may have gaps."""
         return len(self.bounds.repeating)
 
+    def coded(self, X: np.ndarray) -> np.ndarray:
+        """Return rows, each as if it were the next one, with numbers for the codes of levels."""
+        return self.categories(X, self.effects.encode(X[:, self.categories.encoded]))
+
+    def learn_levels(
+        self, X: np.ndarray, values: np.ndarray, *, in_place: bool = False
+    ) -> tuple[np.ndarray, "StreamInputs"]:
+        """Return rows in order with numbers for codes, and what is known after them, whose targets have these values.
+
+        For the values see `Task.level_values`. To learn `in_place` is for who owns the effects: see `LevelEffects`.
+        """
+        if not self.effects.columns:
+            return self.categories(X, np.zeros((len(X), 0, 1))), self
+        effects, worth = self.effects.learn(X[:, self.categories.encoded], values, in_place=in_place)
+        return self.categories(X, worth), replace(self, effects=effects)
+
     def fill(self, X: np.ndarray) -> tuple[np.ndarray, Extra]:
         """Fill each row as if it were the next one."""
-        X = self.categories(X)
+        X = self.coded(X)
         bounded = self.bounds.clip(X[:, : self._own])
         if not (np.isnan(X).any() or bounded.beyond.any()):
             return X, None
@@ -110,13 +133,13 @@ class StreamInputs:
 
     def have_gaps(self, X: np.ndarray) -> Bool[np.ndarray, " n"]:
         """Return which of the next rows, in order, lack an input or have one beyond the bounds."""
-        X = self.categories(X)
+        X = self.coded(X)
         beyond = self.bounds.learn(X[:, : self._own])[1].beyond
         return np.asarray(np.isnan(X).any(axis=1) | beyond.any(axis=1))
 
     def paths(self, X: np.ndarray, n: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
         """Yield the next rows in order, each n times: with what is missing drawn, so that gaps add no variance."""
-        X = self.categories(X)
+        X = self.coded(X)
         width = self._own
         bounded = self.bounds.clip(X[:, :width])
         drawn = self.imputer.paths(np.where(bounded.doubtful, np.nan, bounded.X), *self._center_and_scale(), n, rng)
@@ -125,20 +148,19 @@ class StreamInputs:
 
     def doubtful(self, X: np.ndarray) -> Bool[np.ndarray, "n d"]:
         """Return which values of the next rows, in order, are taken for missing, as they lie beyond the bounds."""
-        return self.bounds.learn(self.categories(X)[:, : self._own])[1].doubtful
+        return self.bounds.learn(self.coded(X)[:, : self._own])[1].doubtful
 
     def surprised(self, X: np.ndarray, count: Int[np.ndarray, " d"]) -> "StreamInputs":
         """Return what is known after a row (1, D) by which so many targets spoke for values in doubt."""
-        return replace(self, bounds=self.bounds.surprised(self.categories(X)[0, : self._own], count))
+        return replace(self, bounds=self.bounds.surprised(self.coded(X)[0, : self._own], count))
 
     def read(self, X: np.ndarray) -> tuple[ReadRows, "StreamInputs"]:
-        """Fill the rows in order, each from those before, and learn them.
+        """Fill the rows, in order and with numbers for codes, each from those before, and learn them.
 
         What lies beyond the bounds is as uncertain as what is missing, and the imputer learns none of it.
         """
         if (whole := self.read_whole(X)) is not None:
             return whole
-        X = self.categories(X)
         bounds, bounded = self.bounds.learn(X[:, : self._own])
         # A copy, since the imputer keeps rows, and the caller may write to its own.
         filled, imputer = self.imputer.learn(_believed(bounded), *self._center_and_scale())
@@ -149,7 +171,6 @@ class StreamInputs:
 
     def read_whole(self, X: np.ndarray) -> "tuple[ReadRows, StreamInputs] | None":
         """Read rows of which none lacks an input, or has one beyond the bounds; return None if some do."""
-        X = self.categories(X)
         own = X[:, : self._own]
         if not self.bounds.hold(own):
             return None
@@ -163,16 +184,21 @@ class StreamInputs:
     def refill(self, X: np.ndarray, *, robust: bool) -> tuple[np.ndarray, Extra]:
         """Fill all rows of a stream from its beginning by what is known now; if `robust`, values in doubt as well.
 
-        Those are the values that would be in doubt by the bounds of these rows, were they to come after them.
+        Those are the values that would be in doubt by the bounds of these rows, were they to come after them. Rows
+        have numbers for codes already.
         """
-        X = self.categories(X)
         own = X[:, : self._own]
         filled = self.imputer.refill(own)
         if robust and len(X) >= MIN_BOUNDED:
-            doubtful = InputBounds.of(filled.X).clip(filled.X).doubtful
+            doubtful = InputBounds.of(filled.X).clip(filled.X).doubtful & ~self._are_worth
             if doubtful.any():
                 filled = self.imputer.refill(np.where(doubtful, np.nan, own))
         return self._with_rest(X, filled)
+
+    @cached_property
+    def _are_worth(self) -> Bool[np.ndarray, " d"]:
+        """Which of the columns that may have gaps say what levels are worth."""
+        return self.categories.are_worth(self._own)
 
     def _center_and_scale(self) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and scale of the columns that may have gaps."""
@@ -218,14 +244,14 @@ class StreamInputs:
 
     def scaled_by(self, X: np.ndarray, spec: Spec) -> "StreamInputs":
         """Return the same with scaling and bounds by the rows `X` of a warm-up, lags included."""
-        bounds, rest = _split(_bounds(X, spec), self._own)
-        return replace(self, scaling=_scaling(X, spec), bounds=bounds, rest_bounds=rest)
+        of_calendar = self.categories.of_calendar(X.shape[1])
+        bounds, rest = _split(_bounds(X, spec, self._are_worth, of_calendar), self._own)
+        return replace(self, scaling=_scaling(X, spec, of_calendar), bounds=bounds, rest_bounds=rest)
 
     def with_lags(self, lags: tuple[int, ...], y: np.ndarray) -> "StreamInputs":
-        """Return the same with other lags, after the rows with the targets `y`."""
-        if lags == self.lags.lags:
-            return self
-        return replace(self, lags=LaggedTargets.empty(lags, y.shape[1]).learn(y))
+        """Return the same with these lags at the end of a warm-up, whose usual targets are `y`."""
+        known = self.lags if lags == self.lags.lags else LaggedTargets.empty(lags, y.shape[1]).learn(y)
+        return replace(self, lags=replace(known, outliers=known.outliers.with_usual(y)))
 
 
 def _split(bounds: InputBounds, width: int) -> tuple[InputBounds, InputBounds]:
@@ -253,18 +279,30 @@ def _with_moved(filled: Filled, bounded: Bounded, lightness: np.ndarray) -> Fill
     return Filled(np.where(moved, bounded.X, filled.X), filled.var + apart)
 
 
-def _scaling(X: np.ndarray, spec: Spec) -> Standardiser:
-    """Return mean and scale of the columns; the log of an exposure stays as it is."""
+def _scaling(X: np.ndarray, spec: Spec, of_calendar: Bool[np.ndarray, " w"]) -> Standardiser:
+    """Return mean and scale of the columns; the log of an exposure stays as it is.
+
+    Those of the calendar have what they have over whole cycles, of which the rows may show a part.
+    """
     columns = X * np.r_[np.ones(X.shape[1] - 1), 0.0] if spec.exposure else X
-    return robust_standardiser(columns) if spec.robust else Standardiser.empty(X.shape[1]).update(columns)
+    found = robust_standardiser(columns) if spec.robust else Standardiser.empty(X.shape[1]).update(columns)
+    if not of_calendar.any():
+        return found
+    m2 = np.where(of_calendar, 0.5 * np.asarray(found.count), found.m2)
+    return replace(found, mean=np.where(of_calendar, 0.0, found.mean), m2=m2)
 
 
-def _bounds(X: np.ndarray, spec: Spec) -> InputBounds:
-    """Return the bounds of the rows; none of few rows, and of an exposure."""
+def _bounds(
+    X: np.ndarray, spec: Spec, are_worth: Bool[np.ndarray, " d"], of_calendar: Bool[np.ndarray, " w"]
+) -> InputBounds:
+    """Return the bounds of the rows; none of few rows, of an exposure, and of what levels are worth.
+
+    Those of the calendar are known.
+    """
     if not spec.robust or len(X) < MIN_BOUNDED:
         return InputBounds.none(X.shape[1])
     bounds = InputBounds.of(X)
-    return replace(
-        bounds,
-        edge=np.where(np.arange(2 * X.shape[1]) % X.shape[1] < X.shape[1] - spec.exposure, bounds.edge, np.inf),
-    )
+    free = np.arange(X.shape[1]) >= X.shape[1] - spec.exposure
+    free[: len(are_worth)] |= are_worth
+    edge = np.where(np.tile(free, 2), np.inf, bounds.edge)
+    return replace(bounds, edge=np.where(np.tile(of_calendar, 2), 1.0, edge))

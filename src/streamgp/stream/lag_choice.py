@@ -1,7 +1,6 @@
 """Which lags of the target are worth having, by what the rows of the warm-up tell."""
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -17,6 +16,7 @@ LONGER_LAGS: tuple[tuple[int, ...], ...] = ((1, 2), (1, 2, 3))  # beside them
 SEASONS = (7, 12, 24, 48, 96, 168, 336)  # where no clock says how many rows there are in a day or a week
 MIN_GAIN = 0.01  # nats a row and target, for which lags are taken
 MIN_ERRORS = 3.0  # and so many standard errors of it, for lag 1 and a season: few streams have either by nature
+CLOCK_ERRORS = 2.0  # for a season that the clock has: of these there are few, and many streams have one
 MAX_ROW_GAIN = 5.0  # a row counts for no more, in nats
 _BLOCK = 32  # rows that are predicted by the same regression
 _PRIOR_ROWS = 1.0  # what the prior of the coefficients, and of the noise, counts for
@@ -36,8 +36,8 @@ def choose_lags(
     Candidates are none, 1 to 3, and each of these with a season. Each is a Bayesian linear regression (Gelman et al.
     2013, ch. 14) that predicts blocks of rows by those before: the log densities of one step ahead (Dawid 1984), or
     of `horizon` steps. The season that helps most joins the short lags that do best; of those that the clock has,
-    another one may follow. All are taken for a gain above `MIN_GAIN` alone, lag 1 and the seasons if it is also far
-    beyond its own error.
+    another one may follow. All are taken for a gain above `MIN_GAIN` alone, lag 1 and the seasons if it is also well
+    beyond its own error. Where a lag is compared with none, neither learns the first rows, which lack it.
 
     Parameters
     ----------
@@ -59,22 +59,22 @@ def choose_lags(
     """
     n, e = y.shape
 
-    def better(lags: Lags, score: np.ndarray, candidates: Iterable[Lags], min_errors: float) -> tuple[Lags, Any]:
-        found, best = lags, score
+    def better(lags: Lags, candidates: Iterable[Lags], min_errors: float) -> Lags:
+        found, most = lags, 0.0
         for each in candidates:
             if n >= MIN_WARMUP + X.shape[1] + e * len(each):
-                other = _scores(X, y, each, horizon, delay)
-                if _gains(other - score, min_errors) and other.sum() > best.sum():
-                    found, best = each, other
-        return found, best
+                since = max(each)  # rows that lack a lag would speak for one that does without
+                gain = scores(X, y, each, horizon, delay, since) - scores(X, y, lags, horizon, delay, since)
+                if gains(gain, min_errors) and gain.mean() > most:
+                    found, most = each, float(gain.mean())
+        return found
 
     first, *more = (tuple(lag + delay for lag in each) for each in (FIRST_LAGS, *LONGER_LAGS))
     lags: Lags = () if X.shape[1] else first
-    score = _scores(X, y, lags, horizon, delay)
     if not lags and 2 * delay <= n // 2:
-        lags, score = better(lags, score, [first], MIN_ERRORS)
+        lags = better(lags, [first], MIN_ERRORS)
     for longer in more if lags else ():
-        lags, score = better(lags, score, [longer], 0.0)
+        lags = better(lags, [longer], 0.0)
     by_clock, seasons = False, SEASONS
     if times is not None:
         by_clock = is_dated(times)
@@ -82,34 +82,44 @@ def choose_lags(
     each = dict.fromkeys(season * (delay // season + 1) for season in seasons)
     # One that the clock has needs fewer rows to show.
     each = [lag for lag in each if (lag + _BLOCK if by_clock else 2 * lag) + horizon <= n // 2]
+    errors = CLOCK_ERRORS if by_clock else MIN_ERRORS
     for _ in each if by_clock else each[:1]:
         before = lags
-        lags, score = better(lags, score, (tuple(sorted({*lags, lag})) for lag in each), MIN_ERRORS)
+        lags = better(lags, (tuple(sorted({*lags, lag})) for lag in each if lag not in lags), errors)
         if lags == before:
             break
     return lags
 
 
-def _gains(gain: np.ndarray, min_errors: float) -> bool:
+def gains(gain: np.ndarray, min_errors: float) -> bool:
     """Return whether a gain in nats, row by row, is worth a column, and more than chance."""
     gain = np.clip(gain, -MAX_ROW_GAIN, MAX_ROW_GAIN)
     error = gain.std() / np.sqrt(max(len(gain), 1))
     return bool(gain.mean() > max(MIN_GAIN, min_errors * error))
 
 
-def _scores(
-    X: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n e"], lags: Lags, horizon: int, delay: int = 0
+def scores(
+    X: Float[np.ndarray, "n d"],
+    y: Float[np.ndarray, "n e"],
+    lags: Lags,
+    horizon: int,
+    delay: int = 0,
+    since: int = 0,
 ) -> Float[np.ndarray, " m"]:
-    """Return the log density of the targets of the later half of the rows, a target's share of each row."""
+    """Return the log density of the targets of the later half of the rows, a target's share of each row.
+
+    What is learnt is rows from the one with number `since` on. A quarter of all rows is before the first is scored,
+    where that is later.
+    """
     n, e = y.shape
     inputs = LaggedTargets.empty(lags, e).widen(X, y, y.mean(axis=0), own=horizon > 0)[: n - horizon]
-    targets, first = y[horizon:], n // 2 - horizon
+    targets, first = y[horizon:], max(n // 2, since + n // 4) - horizon
     scale = Standardiser.empty(e).update(y[: n // 2])
-    inputs = np.asarray(Standardiser.empty(inputs.shape[1]).update(inputs[:first]).transform(inputs))
+    inputs = np.asarray(Standardiser.empty(inputs.shape[1]).update(inputs[since:first]).transform(inputs))
     rows = np.column_stack([np.ones(len(inputs)), inputs])
     targets = np.asarray(scale.transform(targets))
     width = rows.shape[1]
-    gram, cross, squares, count = _PRIOR_ROWS * np.eye(width), np.zeros((width, e)), np.zeros(e), 0
+    gram, cross, squares, count = _PRIOR_ROWS * np.eye(width), np.zeros((width, e)), np.zeros(e), since
     density = np.empty((len(rows) - first, e))
     for start in range(first, len(rows), _BLOCK):
         known = max(start - horizon - delay, 0)  # of later rows the targets have not come yet
@@ -120,7 +130,7 @@ def _scores(
         count = known
         factor = cho_factor(gram)
         coefficients = cho_solve(factor, cross)
-        dof = _PRIOR_ROWS + count
+        dof = _PRIOR_ROWS + count - since
         noise = (_PRIOR_ROWS + squares - np.sum(cross * coefficients, axis=0)) / dof
         block = rows[start : start + _BLOCK]
         leverage = 1.0 + np.sum(block.T * cho_solve(factor, block.T), axis=0)

@@ -86,22 +86,29 @@ class LaggedTargets:
         if not self.lags:
             return self
         known = np.concatenate([self.last, y])
-        if outliers is None:
-            outliers = self.outliers.learn(y[0]) if len(y) else self.outliers
-        return replace(self, last=known[len(y) :], outliers=outliers)
+        return replace(self, last=known[len(y) :], outliers=self.outliers if outliers is None else outliers)
 
     def standing_in(
-        self, y: Float[np.ndarray, "n e"], predicted: Float[np.ndarray, "n e"], is_outlier: Bool[np.ndarray, " n"]
+        self,
+        y: Float[np.ndarray, "n e"],
+        predicted: Float[np.ndarray, "n e"],
+        is_outlier: Bool[np.ndarray, " n"],
+        ahead: int = 1,
     ) -> tuple[Float[np.ndarray, "n e"], OutlierMemory]:
-        """Return the next targets as the rows after them are to see them, and what is known of outliers then."""
+        """Return the next targets as the rows after them are to see them, and what is known of outliers then.
+
+        What was `predicted` of each was so many rows `ahead` of the last one that was known.
+        """
         if not self.lags:
             return y, self.outliers
+        # Only then does the prediction of the row after an outlier tell what would have come of another stand-in.
+        expected = predicted if min(self.lags) + ahead == 2 else [None] * len(y)
         past, outliers = y.copy(), self.outliers
         for row, target in enumerate(y):
             if is_outlier[row]:
-                outliers, past[row] = outliers.learn_outlier(predicted[row], target)
+                outliers, past[row] = outliers.learn_outlier(predicted[row], target, expected[row])
             else:
-                outliers = outliers.learn(target)
+                outliers = outliers.learn(target, expected[row])
         return past, outliers
 
     def known(self, n: int, fill: Float[AnyArray, " e"]) -> Float[np.ndarray, "n l e"]:

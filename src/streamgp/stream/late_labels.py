@@ -22,7 +22,6 @@ from streamgp.stream.late_weights import LateWeights, learnt
 from streamgp.stream.learner import StreamLearner
 from streamgp.stream.outlook import Outlook, StandIn, WaitingRow, check_horizon, rows_from_tree, rows_to_tree
 from streamgp.stream.replay import BLOCK, Known, due_fit, replayed, thinned
-from streamgp.stream.state import StreamState
 
 LIMIT = 1_000  # rows after which a row is given up; twice as many are kept at most
 
@@ -101,15 +100,17 @@ class LateLabels:
 
     def outlook(self) -> "Outlook":
         """Return what is known of the next row, as of the last `refresh`; it stays as it is."""
-        return Outlook(self.learner.settings, self.learner.state, self._unlearnt(), self.weights)
+        return Outlook(self._copied(), self._unlearnt(), self.weights)
 
     def fork(self) -> "LateLabels":
         """Return what goes on by itself from here, with a learner of its own: to look ahead by a `refresh`."""
-        learner = StreamLearner.__new__(StreamLearner)
-        learner._set_up(self.learner.settings, self.learner.state, self.learner.progress)
-        fork = LateLabels(learner, self.limit)
+        fork = LateLabels(self._copied(), self.limit)
         vars(fork).update({name: copy(value) for name, value in vars(self).items() if name != "learner"})
         return fork
+
+    def _copied(self) -> StreamLearner:
+        """Return a learner that knows what is known now, and goes on by itself."""
+        return self.learner.at(self.learner.settings, self.learner.state, self.learner.progress)
 
     def adopt(self, fork: "LateLabels") -> None:
         """Take over what a fork has learnt, while neither took in a row or a label."""
@@ -290,7 +291,7 @@ class LateLabels:
         late._enough = tree["enough"]
         late.weights = tuple(tree["weights"])
         first, oldest, until = tree["first"], tree["oldest"], tree["learnt_until"]
-        late._states = [(first, learner.state if oldest is None else StreamState.from_tree(oldest)[1])]
+        late._states = [(first, learner.state if oldest is None else learner.from_tree(oldest).state)]
         if oldest is not None and until is not None:
             late._states.append((until, learner.state))
         late._rows = dict(enumerate(rows_from_tree(tree), first))

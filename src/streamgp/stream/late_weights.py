@@ -133,7 +133,7 @@ def made_of(
 ) -> list[tuple[Made, ...]]:
     """Return what is to be kept of a prediction with the weights in time, of each row that is predicted `late`."""
     parts = _parts(predictive)
-    since = [since_of(own, part) for own, part in zip(state.apart or (state,), parts, strict=True)]
+    since = [since_of(own, part) for own, part in zip(state.models, parts, strict=True)]
     return [
         tuple(Made(_row(part, i), each) for part, each in zip(parts, since, strict=True)) if is_late else ()
         for i, is_late in enumerate(late)
@@ -146,24 +146,24 @@ def _parts(predictive: NumericPredictive) -> tuple[Any, ...]:
 
 def _up_to_date(weights: Sequence[LateWeights], state: StreamState, parts: Sequence[Any]) -> list[LateWeights]:
     """Return the weights of the experts that there are now, of which each part is a mixture."""
-    states = state.apart or (state,)
-    return [now.of_experts(since_of(own, part)) for now, own, part in zip(weights, states, parts, strict=True)]
+    return [now.of_experts(since_of(own, part)) for now, own, part in zip(weights, state.models, parts, strict=True)]
 
 
 def learnt(
     weights: tuple[LateWeights, ...], state: StreamState, made: Sequence[Made], y: Float[np.ndarray, " e"]
 ) -> tuple[LateWeights, ...]:
     """Return the weights after a row's target, of which `made` was predicted."""
-    states = state.apart or (state,)
+    states = state.models
     if len(made) != len(states):  # each target has a model of its own by now
         return weights
     mixtures = [each.predictive for each in made]
     if len(weights) != len(made):
         weights = tuple(LateWeights.start(since_of(own, part)) for own, part in zip(states, mixtures, strict=True))
-    targets = y[:, None] if state.apart else y[None]
     return tuple(
         now.learn(each, target, np.asarray(own.targets.scale))
-        for now, each, target, own in zip(_up_to_date(weights, state, mixtures), made, targets, states, strict=True)
+        for now, each, target, own in zip(
+            _up_to_date(weights, state, mixtures), made, np.split(y, len(states)), states, strict=True
+        )
     )
 
 

@@ -1,29 +1,16 @@
 """How a stream is learnt: which rows go together, and what each batch of them does to the state."""
 
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
-from streamgp.core import AnyArray, Info
+from streamgp.core import AnyArray, ClassModel, Info
 from streamgp.likelihoods import AnyPredictive
 from streamgp.numerics import tree
 from streamgp.numerics.batching import SMALL, concatenate
 from streamgp.numerics.precision import computed, in_float64
 from streamgp.numerics.threads import one_blas_thread
-from streamgp.stream.apart import (
-    MANY,
-    SCARCE,
-    beside,
-    can_be_taken_apart,
-    going_on_apart,
-    joined,
-    learn_apart,
-    may_come_apart,
-    predict_apart,
-    taken_apart,
-    with_scarce,
-)
 from streamgp.stream.batches import BatchEngine, predict_rows
 from streamgp.stream.categories import Categories
 from streamgp.stream.doubts import surprised, with_surprises
@@ -34,10 +21,11 @@ from streamgp.stream.renewal import renewed
 from streamgp.stream.rows import RawRows
 from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
-from streamgp.stream.warmup import Progress, known_rows, rebuild, rebuild_due, with_warmup_rows
+from streamgp.stream.warmup import Progress, known_rows, rebuild, rebuild_due, with_calendar, with_warmup_rows
 
 FIRST_LEVELS = 16  # rows, before which no level has a column: to learn anew with each would cost more than it tells
 Learnt = tuple[StreamState, Info]
+Learn = Callable[[StreamSettings, StreamState, RawRows, Progress], Learnt]
 
 
 @in_float64
@@ -55,8 +43,6 @@ def predict_next(
     settings: StreamSettings, state: StreamState, X: np.ndarray, times: np.ndarray | None
 ) -> AnyPredictive:
     """Predict each row as if it were the next one, in the units of the targets; inputs may be missing (NaN)."""
-    if state.apart:
-        return predict_apart(settings, state, lambda one, part: predict_next(one, part, X, times))
     X, extra = fill_next(settings, state, X)
     return predict_rows(settings, state, state.inputs.lags.widen_next(X, state.targets.mean), times, extra)
 
@@ -70,13 +56,6 @@ def predict_after(
     `unlearnt` (w, E) stands for the targets of those others where past targets are inputs; rows that follow each
     other can then not be predicted together. The targets of `rows` are not looked at.
     """
-    if state.apart:
-        one = settings.of_one_target
-        infos = [
-            predict_after(one, part, rows, unlearnt[:, [e]], following=following)
-            for e, part in enumerate(state.apart)
-        ]
-        return joined(infos, beside(state, [info.predictive for info in infos]))
     n, ahead = len(rows.X), len(unlearnt)
     X, extra = fill_next(settings, state, rows.X)
     wide = state.inputs.lags.learn(unlearnt).widen_next(X, state.targets.mean)
@@ -97,52 +76,31 @@ def _described(state: StreamState, predictive: AnyPredictive) -> Info:
     return Info(predictive, np.zeros(n, bool), rules, weights)
 
 
-@in_float64
-def learn_leading(settings: StreamSettings, state: StreamState, rows: RawRows, progress: Progress) -> Learnt:
-    """Learn as many of the leading rows as go together: at least one, and none beyond the next boundary.
+def next_batch(settings: StreamSettings, state: StreamState, rows: RawRows) -> tuple[StreamState, RawRows, Learn]:
+    """Return as many of the leading rows as go together, and how they are learnt from the state returned.
 
-    Rows with a target missing are predicted and nothing else. The rows of the result have a target, or none has; a
-    row with the first label of a class comes alone.
+    There is at least one, and none beyond the next boundary. Each has a target, or none has; a row with the first
+    label of a class comes alone. Call it inside `float64`.
     """
     n = min(len(rows.X), max_batch(settings, state))
-    if state.apart:
-        return learn_apart(settings, state, rows.part(slice(n)), partial(learn_leading, progress=progress))
     unlabelled = _has_nan(rows.y[:n])
-    if can_be_taken_apart(settings, state):
-        some = unlabelled & ~np.isnan(rows.y[:n]).all(axis=1)
-        if some[0]:
-            return learn_leading(settings, _taken_apart(settings, state, progress), rows, progress)
-        unlabelled = unlabelled[: _leading(~some)]
     if unlabelled[0]:
-        return _pass_some_over(settings, state, rows.part(slice(_leading(unlabelled))))
-    n = _leading(~unlabelled)
+        return state, rows.part(slice(leading(unlabelled))), _pass_over
+    n = leading(~unlabelled)
     if state.inputs.gains is None:
         gaps = state.inputs.have_gaps(rows.X[:n])
         if gaps[0]:  # the stream's first gap
             state = with_measured_gains(settings, state)
             n = min(n, max_batch(settings, state))
         else:
-            n = _leading(~gaps)
+            n = leading(~gaps)
     new = settings.task.new_class(rows.y[:n], state.num_classes)
     if new == 0:
-        return _learn_new_class(settings, state, rows.part(slice(1)), progress)
-    return _learn_batch(settings, state, rows.part(slice(n if new is None else new)), progress)
+        return state, rows.part(slice(1)), _learn_new_class
+    return state, rows.part(slice(n if new is None else new)), _learn_batch
 
 
-def _pass_some_over(settings: StreamSettings, state: StreamState, rows: RawRows) -> Learnt:
-    """Pass over rows with a target missing: no further than to the one from which on each is learnt by itself."""
-    if not may_come_apart(settings, state):
-        return _pass_over(settings, state, rows)
-    partial = np.asarray(~np.isnan(rows.y).all(axis=1))
-    many = state.scarce + SCARCE * np.cumsum(partial) >= MANY
-    if many.any():
-        rows = rows.part(slice(int(np.argmax(many)) + 1))
-    state, info = _pass_over(settings, state, rows)
-    state = with_scarce(state, partial=int(partial[: len(rows.X)].sum()))
-    return going_on_apart(settings, state) if many.any() else state, info
-
-
-def _pass_over(settings: StreamSettings, state: StreamState, rows: RawRows) -> Learnt:
+def _pass_over(settings: StreamSettings, state: StreamState, rows: RawRows, progress: Progress) -> Learnt:
     """Predict rows with a target missing, each as if it were the next one.
 
     Of several targets those that are there teach how their errors go together, and no row teaches anything else.
@@ -161,12 +119,6 @@ def _pass_over(settings: StreamSettings, state: StreamState, rows: RawRows) -> L
     return replace(counted, correlation=correlation), info
 
 
-def _taken_apart(settings: StreamSettings, state: StreamState, progress: Progress) -> StreamState:
-    """Return the state from which on each target is learnt by itself."""
-    start = first_state(settings.of_one_target, state.num_classes, Categories.unknown(settings.categories))
-    return taken_apart(settings, state, known_rows(state), start, partial(learn_leading, progress=progress))
-
-
 def _learn_new_class(settings: StreamSettings, state: StreamState, rows: RawRows, progress: Progress) -> Learnt:
     """Learn a row with a label that no row had before, which was predicted among the classes known so far."""
     predictive = predict_next(settings, state, rows.X, rows.times)
@@ -183,30 +135,36 @@ def with_class(settings: StreamSettings, state: StreamState, progress: Progress 
     if not state.is_warmed_up:
         with one_blas_thread():
             return rebuild(settings, more, progress)
+    assert isinstance(state.model, ClassModel)
     model, model_state = state.model.add_class(state.model_state, state.num_classes, state.rows)
     return replace(more, model=model, model_state=model_state)
 
 
 def _learn_batch(settings: StreamSettings, state: StreamState, rows: RawRows, progress: Progress) -> Learnt:
-    (after, info), n, alarm = _learn_rows(settings, state, rows), len(rows.X), None
-    if info.scores is not None:
-        alarm = state.model.first_alarm(state.model_state, np.asarray(info.scores), state.rows)
-    if alarm is not None:  # from there on, parts of the model that rested are to work
-        n = min(n, alarm)
-    n, surprises = surprised(settings, state, rows, info, n)
+    after, info = _learn_rows(settings, state, rows)
+    n, surprises = surprised(settings, state, rows, info)
     if n < len(rows.X):
         after, _ = _learn_rows(settings, state, rows.part(slice(n)))
         info = tree.map(lambda a: a[:n], info)  # as if the rows beyond had other targets, to the last bit
     after = with_surprises(after, rows.X[n - 1 : n], surprises)
-    return due_after(settings, after, progress), info._replace(scores=None)
+    return due_after(settings, after, progress), info
 
 
-def _learn_rows(settings: StreamSettings, state: StreamState, rows: RawRows) -> Learnt:
-    """Learn rows by the model that there is."""
-    after, info = _advance(settings, state, rows)
-    if state.inputs.lags.lags and info.flagged is not None and _first_seen(settings, info.flagged) is not None:
-        return _learn_without_glitches(settings, state, rows)
-    return after, info
+def _learn_rows(
+    settings: StreamSettings, before: StreamState, rows: RawRows, past: np.ndarray | None = None
+) -> Learnt:
+    """Learn rows in one block by the model that there is: see `Driver.learn`."""
+    # What BLAS' threads round depends on how many there are: of fits, and of all that is learnt.
+    with one_blas_thread():
+        state = with_warmup_rows(before, rows)
+        driver = Driver(settings, state, BatchEngine(settings, state))
+        info = driver.learn(rows, past)
+        state = driver.flush()
+        computed(state.model_state)
+    has_outliers = info.flagged is not None and _first_seen(settings, info.flagged) is not None
+    if past is None and state.inputs.lags.lags and has_outliers:
+        return _learn_without_glitches(settings, before, rows)
+    return state, info
 
 
 def _learn_without_glitches(settings: StreamSettings, state: StreamState, rows: RawRows) -> Learnt:
@@ -219,12 +177,13 @@ def _learn_without_glitches(settings: StreamSettings, state: StreamState, rows: 
         batch = rows.part(slice(at, at + SMALL))
         past, known = batch.y, np.zeros(len(batch.y), bool)
         while True:
-            after, info = _advance(settings, state, batch, past)
+            after, info = _learn_rows(settings, state, batch, past)
             found = _first_seen(settings, np.asarray(info.flagged) & ~known)
             if found is None:
                 break
             known[found] = True
-            past, _ = state.inputs.lags.standing_in(batch.y, np.asarray(info.predictive.mean), known)
+            means = np.asarray(info.predictive.mean)
+            past, _ = state.inputs.lags.standing_in(batch.y, means, known, settings.rows_ahead)
         state = after
         parts.append(info)
     return state, concatenate(parts)
@@ -237,18 +196,6 @@ def _first_seen(settings: StreamSettings, outliers: AnyArray) -> int | None:
     """
     seen = np.flatnonzero(outliers if settings.horizon else outliers[:-1])
     return int(seen[0]) if len(seen) else None
-
-
-def _advance(settings: StreamSettings, state: StreamState, new: RawRows, past: np.ndarray | None = None) -> Learnt:
-    """Learn rows in one block: see `Driver.learn`."""
-    # What BLAS' threads round depends on how many there are: of fits, and of all that is learnt.
-    with one_blas_thread():
-        state = with_warmup_rows(state, new)
-        driver = Driver(settings, state, BatchEngine(settings, state))
-        info = driver.learn(new, past)
-        state = driver.flush()
-        computed(state.model_state)
-    return state, info
 
 
 @in_float64
@@ -266,9 +213,15 @@ def _with_due_model(settings: StreamSettings, state: StreamState, progress: Prog
         ends = state.rows == settings.warmup
         categories = state.inputs.categories
         if ends or state.rows >= FIRST_LEVELS:  # an exposure, the last column, is no input
-            categories = categories.after(known_rows(state).X[:, : settings.num_inputs - settings.spec.exposure])
-        if categories.levels != state.inputs.categories.levels:
-            return _relearnt(settings, state, categories, progress)
+            rows = known_rows(state).X[:, : settings.num_inputs - settings.spec.exposure]
+            statistics = settings.task.level_statistics(settings.num_outputs, state.num_classes)
+            categories = categories.after(rows, statistics)
+        if ends and categories.is_open:
+            categories = with_calendar(settings, state, categories)
+        if categories != (before := state.inputs.categories):
+            if categories.each_width(settings.num_inputs) != before.each_width(settings.num_inputs):
+                return _relearnt(settings, state, categories, progress)
+            state = replace(state, inputs=replace(state.inputs, categories=categories))
         state = rebuild(settings, state, progress)
         if settings.horizon:  # what is known of the last row is more by now
             last = _last_forecast(settings, state)
@@ -280,11 +233,12 @@ def _with_due_model(settings: StreamSettings, state: StreamState, progress: Prog
 def _relearnt(
     settings: StreamSettings, state: StreamState, categories: Categories, progress: Progress
 ) -> StreamState:
-    """Return the state after the rows of the warm-up so far, as if these levels had been known from the start."""
+    """Return the state after the rows of the warm-up so far, as if all this had been known from the start."""
     rows, again = known_rows(state), first_state(settings, state.num_classes, categories)
     rows = rows if settings.timed else rows._replace(times=None)
     while len(rows.X):
-        again, info = learn_leading(settings, again, rows, progress)
+        again, batch, learn = next_batch(settings, again, rows)
+        again, info = learn(settings, again, batch, progress)
         rows = rows.part(slice(len(info.outside), None))
     return replace(again, imputed_values=state.imputed_values)
 
@@ -300,6 +254,6 @@ def _has_nan(rows: np.ndarray) -> np.ndarray:
     return np.asarray(np.isnan(rows).any(axis=1))
 
 
-def _leading(flags: np.ndarray) -> int:
+def leading(flags: np.ndarray) -> int:
     """Return how many of the flags are set before the first that is not."""
     return len(flags) if flags.all() else int(np.argmin(flags))

@@ -3,26 +3,30 @@
 Everything that happens depends on the number of rows learnt, never on how they were cut into batches.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import cache
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from streamgp.core import Info, RowEngine, mapped
+from streamgp.core import Info, RowEngine, SingleRowModel, mapped
 from streamgp.likelihoods import AnyPredictive
 from streamgp.models.base import FittedExpert
 from streamgp.models.spec import Spec
 from streamgp.numerics.checkpoint.encoding import decode, encode
 from streamgp.numerics.precision import float64, in_float64
+from streamgp.stream import attribution
 from streamgp.stream.categories import Categories
 from streamgp.stream.driver import Driver, max_batch
-from streamgp.stream.learn_step import due_after, first_state, learn_leading, predict_next
+from streamgp.stream.gains import predicted_at
+from streamgp.stream.learn_step import due_after, first_state, next_batch, predict_after, predict_next
 from streamgp.stream.paths import draw_paths
 from streamgp.stream.rows import RawRows
 from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
 from streamgp.stream.tasks import TRIM
+from streamgp.stream.warmup import Progress
 
 
 class StreamLearner:
@@ -59,6 +63,8 @@ class StreamLearner:
         How many rows late every label is known, where that is fixed: see `streamgp.stream.late_labels`.
     categories
         The columns of X that hold codes of levels: see `streamgp.stream.categories`.
+    dates, calendar
+        The columns of X that hold times, and what is made of these: see `StreamSettings`.
 
     Raises
     ------
@@ -66,6 +72,8 @@ class StreamLearner:
         If a basis of `spec` cannot take so many inputs, or the warm-up has no row with the longest lag and horizon;
         or if there are both times and a horizon: what will have changed depends on a time that is not known yet.
     """
+
+    state_type: ClassVar[type[StreamState]] = StreamState
 
     def __init__(
         self,
@@ -76,17 +84,26 @@ class StreamLearner:
         warmup: int = 1000,
         seed: int = 0,
         timed: bool = False,
-        progress: Callable[[int, int], None] | None = None,
+        progress: Progress = None,
         num_classes: int = 0,
         delay: int = 0,
         categories: tuple[int, ...] = (),
+        dates: tuple[int, ...] = (),
+        calendar: tuple[str, ...] = (),
     ) -> None:
-        settings = StreamSettings(spec, num_inputs, num_outputs, warmup, seed, timed, delay, categories)
-        self._set_up(settings, first_state(settings, num_classes, Categories.unknown(categories)), progress)
+        settings = StreamSettings(
+            spec, num_inputs, num_outputs, warmup, seed, timed, delay, categories, dates, calendar
+        )
+        self._set_up(settings, first_state(settings, num_classes, settings.first_categories), progress)
 
-    def _set_up(
-        self, settings: StreamSettings, state: StreamState, progress: Callable[[int, int], None] | None = None
-    ) -> None:
+    @classmethod
+    def at(cls, settings: StreamSettings, state: StreamState, progress: Progress = None) -> Self:
+        """Return the learner with these settings that knows this."""
+        learner = cls.__new__(cls)
+        learner._set_up(settings, state, progress)
+        return learner
+
+    def _set_up(self, settings: StreamSettings, state: StreamState, progress: Progress) -> None:
         self.settings = settings
         self.progress = progress
         self._state = state
@@ -142,7 +159,7 @@ class StreamLearner:
     @property
     def predicts_by_fit(self) -> bool:
         """Whether the next row is, or was, predicted by the fitted model."""
-        return self.is_warmed_up if self._state.apart else self.rows >= self.settings.first_fitted
+        return self.rows >= self.settings.first_fitted
 
     @property
     def max_batch(self) -> int:
@@ -150,49 +167,24 @@ class StreamLearner:
         return max_batch(self.settings, self.state)
 
     @property
-    def num_classes(self) -> int:
-        """Classes known so far."""
-        return self._state.num_classes
+    def categories(self) -> Categories:
+        """What becomes of the columns of categories; the same from the end of the warm-up on."""
+        return self._state.inputs.categories
 
     @property
-    def levels(self) -> tuple[int, ...]:
-        """How many levels of each column of categories are known; none comes after the warm-up."""
-        return self._state.inputs.categories.levels
+    def calendar(self) -> tuple[str, ...]:
+        """The entries of the calendar that are inputs; none is added after the warm-up."""
+        return self._state.inputs.categories.entries
 
     @property
-    def learns_apart(self) -> bool:
-        """Whether each of several targets has a model of its own: see `streamgp.stream.apart`."""
-        return bool(self._state.apart)
+    def seasons(self) -> dict[int, str] | None:
+        """The seasons of `StreamState`, names by numbers of rows; None until the warm-up's end."""
+        return dict(self._state.seasons) if self.is_warmed_up else None
 
     @property
     def experts(self) -> tuple[FittedExpert, ...]:
         """The table of the fitted experts; empty before the fit."""
         return self._state.experts
-
-    @property
-    def imputed_values(self) -> int:
-        """Inputs that were missing, and filled."""
-        return self._state.imputed_values
-
-    @property
-    def outside_rows(self) -> int:
-        """Rows after the warm-up outside the region of some basis."""
-        return self.state.outside_rows
-
-    @property
-    def flagged_rows(self) -> int:
-        """Rows after the warm-up that were outliers."""
-        return self.state.flagged_rows
-
-    @property
-    def restarted(self) -> frozenset[int]:
-        """Filters that started again because their numbers were not finite."""
-        return self.state.restarted
-
-    @property
-    def share_working(self) -> float:
-        """Which share of the model's filters has worked since the warm-up, in the mean over the rows."""
-        return self.state.share_working
 
     @property
     def last_time(self) -> float | None:
@@ -214,21 +206,10 @@ class StreamLearner:
         return self.state.rules
 
     @property
-    @in_float64
-    def local_models(self) -> list[dict[str, Any]]:
-        """When each local Gaussian process was born, where it is and what it believes, in the units of the data."""
-        return self.state.local_models
-
-    @property
     def target_scale(self) -> np.ndarray:
         """The standard deviations of the targets by which they are standardised now; of transformed ones nearly."""
         targets = self._state.targets
         return self.settings.target_map.scale_at(np.asarray(targets.mean), np.asarray(targets.scale))
-
-    @property
-    def error_correlation(self) -> np.ndarray:
-        """How the errors of the targets go together in the next row: a correlation matrix (E, E)."""
-        return self.state.error_correlation
 
     @property
     def constant_targets(self) -> list[float | None]:
@@ -241,7 +222,19 @@ class StreamLearner:
 
         With a horizon h, forecast the target h rows after the last one learnt, were each row's inputs those of that.
         """
-        return mapped(predict_next(self.settings, self.state, X, times), self.settings.target_map)
+        return mapped(self.predict_next(X, times), self.settings.target_map)
+
+    def predict_next(self, X: np.ndarray, times: np.ndarray | None) -> AnyPredictive:
+        """Predict the same on the scale that is learnt."""
+        return predict_next(self.settings, self.state, X, times)
+
+    def predict_after(self, rows: RawRows, unlearnt: np.ndarray, *, following: bool = True) -> Info:
+        """Predict rows after others that were not learnt: see `streamgp.stream.learn_step.predict_after`."""
+        return predict_after(self.settings, self.state, rows, unlearnt, following=following)
+
+    def predicted_at(self, X: np.ndarray, time: float | None = None) -> AnyPredictive:
+        """Return what is predicted of the next target at inputs without gaps: see `streamgp.stream.gains`."""
+        return predicted_at(self.settings, self.state, X, time)
 
     def paths(self, X: np.ndarray, times: np.ndarray | None, n: int) -> np.ndarray:
         """Draw the targets of the next h rows jointly, n times: (n, h, E); see `streamgp.stream.paths`.
@@ -249,7 +242,25 @@ class StreamLearner:
         The draws depend on the seed and on the rows learnt.
         """
         rng = np.random.default_rng([self.settings.seed % 2**64, self.rows])
+        return self.draw_paths(X, times, n, rng)
+
+    def draw_paths(self, X: np.ndarray, times: np.ndarray | None, n: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw the same by a generator."""
         return draw_paths(self.settings, self.state, X, times, n, rng)
+
+    def kept_rows(self) -> np.ndarray:
+        """Return inputs of rows of the whole stream without gaps: see `streamgp.stream.attribution`."""
+        return attribution.kept_rows(self.settings, self.state)
+
+    def has_influence(self) -> bool:
+        """Return whether there are inputs of the model, and rows enough, for `influence`."""
+        return attribution.has_influence(self.settings, self.state)
+
+    def influence(
+        self, groups: Mapping[str, Sequence[int]], log_exposure: Sequence[float] = ()
+    ) -> dict[str, np.ndarray]:
+        """Return which share of each target's variance predictions take from each input, by its name."""
+        return attribution.influence(self.settings, self.state, groups, log_exposure)
 
     def learn(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None = None) -> Iterator[Info]:
         """Learn from the rows in order; yield, for consecutive batches, what was predicted one step ahead.
@@ -263,9 +274,20 @@ class StreamLearner:
         target_map = self.settings.target_map
         rows = RawRows(X, target_map.learnt(y), times)
         while len(rows.X):
-            self.state, info = learn_leading(self.settings, self.state, rows, self.progress)
+            info = self.learn_leading(rows)
             rows = rows.part(slice(len(info.outside), None))
             yield info._replace(predictive=mapped(info.predictive, target_map))
+
+    def learn_leading(self, rows: RawRows) -> Info:
+        """Learn as many of the leading rows as go together, and return what was predicted of them.
+
+        Targets are on the scale that is learnt. Rows with a target missing are predicted and nothing else. The rows
+        that are learnt have a target, or none has; a row with the first label of a class comes alone.
+        """
+        with float64():
+            state, batch, learn = next_batch(self.settings, self.state, rows)
+            self.state, info = learn(self.settings, state, batch, self.progress)
+        return info
 
     def predict_one(self, x: np.ndarray, time: float = np.nan) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and standard deviation (E,) of one row after the warm-up; `learn_one` of it is then cheap."""
@@ -326,7 +348,7 @@ class StreamLearner:
 
     @property
     def _learns_singly(self) -> bool:
-        return self._state.model.has_single_row and not self.settings.horizon and not self._state.apart
+        return _learns_rows(type(self._state.model)) and not self.settings.horizon
 
     def _taking(self, X: np.ndarray) -> Driver | None:
         """Return what takes a row after the warm-up by itself; None where it is learnt as rows of a batch are."""
@@ -336,28 +358,33 @@ class StreamLearner:
         if self._latest is None:
             with float64():
                 if self._row_engine is None:
+                    assert isinstance(state.model, SingleRowModel)
                     scales, trim = (state.inputs.scaling, state.targets), TRIM if self.spec.robust else 0.0
-                    self._row_engine = state.model.single_row(*scales, trim, state.model_state, state.rows)
+                    self._row_engine = state.model.single_row(*scales, trim, state.model_state)
                 else:
-                    self._row_engine.load(state.model, state.model_state, state.rows)
+                    self._row_engine.load(state.model, state.model_state)
                 self._latest = Driver(self.settings, state, self._row_engine)
         return self._latest if self._latest.takes(X) else None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle by the tree: left to themselves, JAX's arrays would come out in float32."""
-        return _put_together, encode(self.to_tree())
+        return _put_together, (type(self), *encode(self.to_tree()))
 
     def to_tree(self) -> dict[str, Any]:
         """Return everything that a checkpoint needs, as nested dictionaries of plain values, arrays and modules."""
         return self.state.to_tree(self.settings)
 
     @classmethod
-    def from_tree(cls, tree: dict[str, Any]) -> "StreamLearner":
+    def from_tree(cls, tree: dict[str, Any]) -> Self:
         """Return the learner whose `to_tree` gave `tree`; it goes on as if nothing had happened."""
-        learner = cls.__new__(cls)
-        learner._set_up(*StreamState.from_tree(tree))
-        return learner
+        return cls.at(*cls.state_type.from_tree(tree))
 
 
-def _put_together(node: Any, arrays: dict[str, np.ndarray]) -> StreamLearner:
-    return StreamLearner.from_tree(decode(node, arrays, {}))
+@cache
+def _learns_rows(kind: type) -> bool:
+    """Return whether models of a class learn single rows: to ask takes longer than many a row."""
+    return issubclass(kind, SingleRowModel)
+
+
+def _put_together(kind: type[StreamLearner], node: Any, arrays: dict[str, np.ndarray]) -> StreamLearner:
+    return kind.from_tree(decode(node, arrays, {}))

@@ -10,10 +10,8 @@ from streamgp.core import Info, NumericPredictive, Predictive, SideBySide, mappe
 from streamgp.likelihoods import AnyPredictive
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.stream.late_weights import LateWeights, Made, made_from_tree, made_of, made_to_tree, weighed
-from streamgp.stream.learn_step import predict_after
+from streamgp.stream.learner import StreamLearner
 from streamgp.stream.rows import RawRows
-from streamgp.stream.settings import StreamSettings
-from streamgp.stream.state import StreamState
 
 
 def check_horizon(horizon: int) -> None:
@@ -91,8 +89,8 @@ class Outlook:
 
     Attributes
     ----------
-    settings, state
-        Of the learner.
+    learner
+        Nobody else's: it learns no further.
     unlearnt
         What was predicted of the rows that wait, (w, E); only how many there are counts where no past target is an
         input.
@@ -100,8 +98,7 @@ class Outlook:
         Of the experts in a row that is predicted while others wait.
     """
 
-    settings: StreamSettings
-    state: StreamState
+    learner: StreamLearner
     unlearnt: np.ndarray
     weights: tuple[LateWeights, ...] = ()
 
@@ -111,26 +108,30 @@ class Outlook:
         Return also what stands for each of them while it waits.
         """
         # What is predicted of a row may be a lag of the next one, and the end of the warm-up may be near.
-        n = 1 if self.has_lags or not self.state.is_warmed_up else len(X)
+        n = 1 if self.has_lags or not self.learner.state.is_warmed_up else len(X)
         rows = RawRows(X[:n], np.empty((n, 0)), None if times is None else times[:n])
-        info = predict_after(self.settings, self.state, rows, self.unlearnt)
+        info = self.learner.predict_after(rows, self.unlearnt)
         late = len(self.unlearnt) + np.arange(n) > 0
-        made = made_of(self.state, info.predictive, late) if self._weighs(info.predictive, late) else [()] * n
+        made = made_of(self.learner.state, info.predictive, late) if self._weighs(info.predictive, late) else [()] * n
         predictive = self._weighed(info.predictive, late)
-        mean = np.asarray(predictive.mean) if self.has_lags else np.zeros((n, self.settings.num_outputs))
-        info = info._replace(predictive=mapped(predictive, self.settings.target_map))
+        mean = np.asarray(predictive.mean) if self.has_lags else np.zeros((n, self.learner.settings.num_outputs))
+        info = info._replace(predictive=mapped(predictive, self.learner.settings.target_map))
         return info, list(map(StandIn, mean, made))
 
     def each(self, X: np.ndarray, times: np.ndarray | None) -> AnyPredictive:
         """Predict each row as if it were the next one."""
         rows = RawRows(X, np.empty((len(X), 0)), times)
-        info = predict_after(self.settings, self.state, rows, self.unlearnt, following=False)
+        info = self.learner.predict_after(rows, self.unlearnt, following=False)
         predictive = self._weighed(info.predictive, np.full(len(X), len(self.unlearnt) > 0))
-        return mapped(predictive, self.settings.target_map)
+        return mapped(predictive, self.learner.settings.target_map)
 
     def _weighed(self, predictive: AnyPredictive, late: np.ndarray) -> AnyPredictive:
         """Return a prediction with the weights that count in rows before which others wait."""
-        return weighed(self.weights, self.state, predictive, late) if self._weighs(predictive, late) else predictive
+        return (
+            weighed(self.weights, self.learner.state, predictive, late)
+            if self._weighs(predictive, late)
+            else predictive
+        )
 
     def _weighs(self, predictive: AnyPredictive, late: np.ndarray) -> TypeGuard[NumericPredictive]:
         """Whether there are rows before which others wait, and these have weights of their own.
@@ -138,14 +139,14 @@ class Outlook:
         The papers' models keep those in time. So do those of labels, counts and grades, which gain nothing by others.
         """
         numbers = isinstance(predictive, Predictive | SideBySide)
-        return bool(late.any()) and numbers and self.settings.spec.robust and self.state.is_warmed_up
+        return bool(late.any()) and numbers and self.learner.settings.spec.robust and self.learner.state.is_warmed_up
 
     @property
     def has_lags(self) -> bool:
         """Whether past targets are inputs."""
-        return bool(self.state.inputs.lags.lags)
+        return bool(self.learner.state.inputs.lags.lags)
 
     def after(self, standing: Sequence[StandIn]) -> "Outlook":
         """Return what is known after rows that wait."""
-        means = np.reshape([each.mean for each in standing], (-1, self.settings.num_outputs))
+        means = np.reshape([each.mean for each in standing], (-1, self.learner.settings.num_outputs))
         return replace(self, unlearnt=np.concatenate([self.unlearnt, means]))

@@ -41,9 +41,6 @@ def draw_paths(
             f"forecast: expected an ensemble for numbers, and no horizon, got the model {settings.spec.model!r}"
             + (f" with the horizon {settings.horizon}" if settings.horizon else "")
         )
-    if state.apart:
-        one = settings.of_one_target
-        return np.concatenate([draw_paths(one, part, X, times, n, rng) for part in state.apart], axis=2)
     gaps: list[float | None] = [None] * len(X)
     if times is not None and state.last_time is not None:
         gaps = np.diff(times, prepend=state.last_time).tolist()

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from streamgp.stream.learn_step import learn_leading
 from streamgp.stream.learner import StreamLearner
 from streamgp.stream.outlook import WaitingRow, as_raw
 from streamgp.stream.settings import StreamSettings
@@ -22,6 +21,7 @@ def replayed(
 ) -> list[Known]:
     """Return what is known after blocks of the rows up to `end`; unless `warming_up`, before the warm-up's last."""
     settings, (at, state), found = learner.settings, begin, []
+    learner = learner.at(settings, state, learner.progress)
     new = [number for number in range(at, end) if rows[number].is_labelled]
     while new:
         free = warming_up or state.is_warmed_up
@@ -29,7 +29,7 @@ def replayed(
         if not part:
             return found
         block = as_raw([rows[each] for each in part], learner.timed)
-        state, info = learn_leading(settings, state, block, learner.progress)
+        info, state = learner.learn_leading(block), learner.state
         at, new = part[len(info.outside) - 1] + 1, new[len(info.outside) :]
         found.append((at, state))
     return [*found, (end, state)] if at < end else found

@@ -5,10 +5,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from streamgp.core import TargetMap
+from streamgp.filters.engine.placement import check_device
 from streamgp.models.base import ModelFamily
 from streamgp.models.families import family_of
 from streamgp.models.spec import Spec
+from streamgp.stream.categories import Categories
 from streamgp.stream.tasks import Task, task_of
+from streamgp.table.calendar import AUTO
 
 
 def check_lags(lags: Sequence[int], delay: int) -> None:
@@ -40,6 +43,10 @@ class StreamSettings:
         How many rows late every label is known; the lags that are chosen are above it.
     categories
         The columns of X that hold codes of levels: see `streamgp.stream.categories`.
+    dates, calendar
+        The columns of X that hold times, in seconds since 1970, and the entries of the calendar (see
+        `streamgp.table.calendar`) that are made of each. ``("auto",)``: they are chosen by the first column at the
+        end of the warm-up, see `streamgp.stream.calendar_choice`.
 
     Raises
     ------
@@ -57,10 +64,13 @@ class StreamSettings:
     timed: bool
     delay: int = 0
     categories: tuple[int, ...] = ()
+    dates: tuple[int, ...] = ()
+    calendar: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check that the parts go together."""
         self.spec.check(self.width, self.warmup)
+        check_device(self.spec.device)
         if self.timed and self.spec.horizon:
             raise ValueError(
                 f"horizon: expected a stream without times, since that of the row {self.spec.horizon} rows ahead is "
@@ -71,8 +81,14 @@ class StreamSettings:
 
     @property
     def width(self) -> int:
-        """Inputs of the model before its fit: columns of X, and lags."""
-        return self.num_inputs + self.num_outputs * len(self.spec.lags)
+        """Inputs of the model before its fit: columns of X, what the calendar makes of them, and lags."""
+        columns = self.first_categories.width(self.num_inputs)
+        return columns + self.num_outputs * len(self.spec.lags)
+
+    @cached_property
+    def first_categories(self) -> Categories:
+        """What is known before any row of columns of X that become several inputs."""
+        return Categories.unknown(self.categories, self.dates, self.calendar)
 
     @property
     def horizon(self) -> int:
@@ -111,8 +127,8 @@ class StreamSettings:
 
     @property
     def of_one_target(self) -> "StreamSettings":
-        """The same settings for one of several targets by itself."""
-        return replace(self, num_outputs=1)
+        """The same settings for one of several targets by itself; no calendar is chosen for each."""
+        return replace(self, num_outputs=1, calendar=tuple(entry for entry in self.calendar if entry != AUTO))
 
     @property
     def family(self) -> ModelFamily:

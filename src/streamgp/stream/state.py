@@ -1,18 +1,18 @@
 """All that a learner knows after some rows, as one value: to keep it is to copy it, to put it back is to undo."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import Any, Self
 
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.core import StreamModel
+from streamgp.core import SplittingModel, StreamModel
 from streamgp.models.base import FittedExpert
 from streamgp.models.spec import Spec
 from streamgp.numerics import keys
 from streamgp.numerics.batching import concatenate
 from streamgp.numerics.checkpoint.field_types import check_state, checked
+from streamgp.numerics.precision import in_float64
 from streamgp.numerics.standardise import Standardiser
 from streamgp.stream.categories import Categories
 from streamgp.stream.correlation import ErrorCorrelation
@@ -65,11 +65,9 @@ class StreamState:
     suspects
         Columns of the warm-up's rows, targets after inputs, with a value that seems to stand for a missing one: the
         column, the value, and how often it came. See `streamgp.table.codes.find_suspects`.
-    scarce
-        How often rows after the warm-up had some of the targets and not all, of late: see `streamgp.stream.apart`.
-    apart
-        The state of each target's own model, where rows have some of the targets and not all: see
-        `streamgp.stream.apart`. The rest is then what all have in common, or that of the first one.
+    seasons
+        After how many rows the stream may repeat itself, and the name of that cycle of the clock, or "": known at the
+        end of the warm-up.
     """
 
     inputs: StreamInputs
@@ -92,11 +90,10 @@ class StreamState:
     correlation: ErrorCorrelation | None = None
     target_range: TargetRange | None = None
     suspects: Float[np.ndarray, "k 3"] = field(default_factory=lambda: np.zeros((0, 3)))
-    scarce: int = 0
-    apart: "tuple[StreamState, ...]" = ()
+    seasons: tuple[tuple[int, str], ...] = ()
 
     @classmethod
-    def start(cls, settings: StreamSettings, num_classes: int, categories: Categories) -> "StreamState":
+    def start(cls, settings: StreamSettings, num_classes: int, categories: Categories) -> Self:
         """Return the state before any row; it has no forecasts yet."""
         inputs = StreamInputs.empty(settings.spec, settings.num_inputs, settings.num_outputs, categories)
         nothing = np.zeros((0, inputs.width)), np.zeros((0, settings.num_outputs))
@@ -115,69 +112,40 @@ class StreamState:
             warmup_rows=(RawRows(np.zeros((0, settings.num_inputs)), nothing[1], np.zeros(0)),),
         )
 
-    @classmethod
-    def of_targets(
-        cls,
-        apart: "Sequence[StreamState]",
-        *,
-        rows: int,
-        imputed_values: int,
-        flagged_rows: int,
-        correlation: ErrorCorrelation,
-    ) -> "StreamState":
-        """Return the state of a stream whose targets have these states, each of its own."""
-        first, warm = apart[0], all(part.is_warmed_up for part in apart)
-        count = np.asarray(first.targets.count)
-        each = [part.targets.m2 * (count / max(float(part.targets.count), 1.0)) for part in apart]
-        mean = np.concatenate([part.targets.mean for part in apart])
-        return replace(
-            first,
-            rows=rows,
-            imputed_values=imputed_values,
-            outside_rows=max(part.outside_rows for part in apart),
-            flagged_rows=flagged_rows,
-            restarted=frozenset().union(*(part.restarted for part in apart)),
-            experts=first.experts if warm else (),
-            warmup_rows=None if warm else (),
-            targets=Standardiser(count, mean, np.concatenate(each)),
-            correlation=correlation,
-            apart=tuple(apart),
-        )
+    @property
+    def models(self) -> "tuple[StreamState, ...]":
+        """What is known of each model that predicts targets by itself: of this one."""
+        return (self,)
 
     @property
     def last_time(self) -> float | None:
         """The time stamp of the last row learnt."""
-        if self.apart:
-            return max((part.last_time for part in self.apart if part.last_time is not None), default=None)
         last = float(self.model_state.last_time)
         return None if np.isnan(last) else last
 
     @property
+    @in_float64
     def weights(self) -> np.ndarray:
-        """The experts' weights for the next row; the mean of all targets' own."""
-        if self.apart:
-            return mean_of_alike([part.weights for part in self.apart])
-        return self.model.expert_weights(self.model_state)
+        """The experts' weights for the next row."""
+        return self.model.describe(self.model_state).weights
 
     @property
+    @in_float64
     def rules(self) -> dict[str, float]:
         """How much each of several weight rules counts for the next row, by name; empty where there is one."""
-        if self.apart:
-            each = [part.rules for part in self.apart]
-            return {name: float(np.mean([rules[name] for rules in each])) for name in each[0]} if all(each) else {}
-        return self.model.rule_weights(self.model_state) if self.experts else {}
+        return dict(self.model.describe(self.model_state).rules) if self.experts else {}
 
     @property
+    @in_float64
     def share_working(self) -> float:
         """Which share of the model's filters has worked since the warm-up, in the mean over the rows."""
-        if self.apart:
-            return float(np.mean([part.share_working for part in self.apart]))
-        return self.model.share_working(self.model_state)
+        return self.model.describe(self.model_state).share_working
 
     @property
+    @in_float64
     def local_models(self) -> list[dict[str, Any]]:
         """When each local Gaussian process was born, where it is and what it believes, in the units of the data."""
-        if self.apart:
+        if not isinstance(self.model, SplittingModel):
             return []
         return self.model.describe_parts(self.model_state, self.inputs.scaling, self.targets)
 
@@ -193,23 +161,21 @@ class StreamState:
 
     def to_tree(self, settings: StreamSettings) -> dict[str, Any]:
         """Return everything that a checkpoint needs, as nested dictionaries of plain values, arrays and modules."""
-        shared = {
-            "spec": asdict(settings.spec),
+        return {
+            "spec": settings.spec.stored,
             "num_inputs": settings.num_inputs,
             "num_outputs": settings.num_outputs,
             "warmup": settings.warmup,
             "seed": settings.seed,
             "timed": settings.timed,
             "delay": settings.delay,
+            "calendar": settings.calendar,
             "categories": vars(self.inputs.categories),
+            "effects": self.inputs.effects,
             "rows": self.rows,
             "imputed_values": self.imputed_values,
             "flagged_rows": self.flagged_rows,
             "correlation": self.correlation,
-        }
-        if self.apart:
-            return shared | {"apart": [part.to_tree(settings.of_one_target) for part in self.apart]}
-        return shared | {
             "imputer": self.inputs.imputer,
             "gains": self.inputs.gains,
             "num_classes": self.num_classes,
@@ -231,24 +197,20 @@ class StreamState:
             "errors": self.errors,
             "target_range": self.target_range,
             "suspects": self.suspects,
-            "scarce": self.scarce,
+            "seasons": [list(each) for each in self.seasons],
         }
 
     @classmethod
-    def from_tree(cls, tree: dict[str, Any]) -> tuple[StreamSettings, "StreamState"]:
+    def from_tree(cls, tree: dict[str, Any]) -> tuple[StreamSettings, Self]:
         """Return what `to_tree` was given."""
-        names = ("num_inputs", "num_outputs", "warmup", "seed", "timed")
         known = tree["categories"]
-        categories = Categories(tuple(known["columns"]), tuple(known["levels"]), known["rows"])
+        columns, levels, dates = (tuple(known[name]) for name in ("columns", "levels", "dates"))
+        of_calendar = tuple(known["calendar"]), tuple(known["too_long"])
+        categories = Categories(columns, levels, known["statistics"], known["rows"], dates, *of_calendar)
+        names = ("num_inputs", "num_outputs", "warmup", "seed", "timed", "delay", "calendar")
         settings = StreamSettings(
-            checked(Spec(**tree["spec"])),
-            **{name: tree[name] for name in names},
-            delay=tree["delay"],
-            categories=categories.columns,
+            checked(Spec(**tree["spec"])), **{name: tree[name] for name in names}, categories=columns, dates=dates
         )
-        if "apart" in tree:
-            counted = {name: tree[name] for name in ("rows", "imputed_values", "flagged_rows", "correlation")}
-            return settings, cls.of_targets([cls.from_tree(part)[1] for part in tree["apart"]], **counted)
         inputs = checked(
             StreamInputs(
                 tree["imputer"],
@@ -258,6 +220,7 @@ class StreamState:
                 tree["rest_bounds"],
                 tree["inputs"],
                 categories,
+                tree["effects"],
             )
         )
         state = cls(
@@ -281,22 +244,10 @@ class StreamState:
             correlation=tree["correlation"],
             target_range=tree["target_range"],
             suspects=tree["suspects"],
-            scarce=tree["scarce"],
+            seasons=tuple((rows, name) for rows, name in tree["seasons"]),
         )
         check_state(state.model, state.model_state)
-        counts = (
-            state.rows,
-            state.num_classes,
-            state.imputed_values,
-            state.outside_rows,
-            state.flagged_rows,
-            state.scarce,
-        )
+        counts = state.rows, state.num_classes, state.imputed_values, state.outside_rows, state.flagged_rows
         if min(counts) < 0:
             raise ValueError(f"expected counts of rows that are not negative, got {counts}")
         return checked(settings), checked(state)
-
-
-def mean_of_alike(weights: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the mean of several targets' weights; those of the first one where another has other experts."""
-    return np.mean(weights, axis=0) if len({w.shape for w in weights}) == 1 else weights[0]

@@ -16,10 +16,12 @@ from streamgp.models.gaussian.warmup import prior_log_weights
 from streamgp.models.generalised.warmup import provisional_generalised
 from streamgp.models.spec import Spec
 from streamgp.numerics import tree
+from streamgp.numerics.coding import one_hot
 from streamgp.numerics.standardise import Standardiser
 
 # Of the weights, over the number of experts: twice what the slowest of the rules that share keeps for each.
 TRIM = 0.05
+MOST_SHARES = 10  # of classes whose shares say what a level is worth
 Moments = Callable[[AnyPredictive], tuple[Float[np.ndarray, "n e"], Float[np.ndarray, "n e"]]]
 """Means and variances that are predicted: of counts, or of the indicators of labels."""
 
@@ -40,6 +42,10 @@ class Task(Protocol):
 
     def usual(self, X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
         """Return the targets of the warm-up without glitches, which set no scale and are not fitted."""
+        ...
+
+    def as_numbers(self, y: np.ndarray) -> np.ndarray:
+        """Return targets as numbers of which more is more: labels become one of 0 and 1 for each class."""
         ...
 
     def scale(self, y: np.ndarray, provisional: bool) -> Standardiser:
@@ -72,6 +78,19 @@ class Task(Protocol):
         """Return the first row whose class is none of the first `num_classes`, if there is one."""
         ...
 
+    @property
+    def limits_levels(self) -> bool:
+        """Whether a target far out counts for no more than a usual one in what its level is worth."""
+        ...
+
+    def level_statistics(self, num_outputs: int, num_classes: int) -> int:
+        """Return how many numbers say what a level is worth, of a column with many."""
+        ...
+
+    def level_values(self, X: np.ndarray, y: np.ndarray, statistics: int) -> np.ndarray:
+        """Return what the means of a level are of, for each row: (n, S), or of each of the targets that there are."""
+        ...
+
 
 @dataclass(frozen=True)
 class Regression:
@@ -92,6 +111,10 @@ class Regression:
     def usual(self, X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
         """Return the targets, screened where the model is robust."""
         return screen(X, y, seed)[0] if self.spec.robust else y
+
+    def as_numbers(self, y: np.ndarray) -> np.ndarray:
+        """Return the targets as they are."""
+        return y
 
     def scale(self, y: np.ndarray, provisional: bool) -> Standardiser:
         """Return mean and standard deviation of each target."""
@@ -125,6 +148,7 @@ class Regression:
             None if predictive.dof is None else np.asarray(predictive.dof)[:n],
             TRIM if self.spec.robust else 0.0,
             None if predictive.recalibration is None else np.asarray(predictive.recalibration)[:n],
+            noise=None if predictive.noise is None else np.asarray(predictive.noise)[:n],
         )
 
     def constant(self, targets: Standardiser) -> list[float | None]:
@@ -134,6 +158,19 @@ class Regression:
     def new_class(self, y: np.ndarray, num_classes: int) -> int | None:
         """Return None: there are no classes."""
         return None
+
+    @property
+    def limits_levels(self) -> bool:
+        """Always."""
+        return True
+
+    def level_statistics(self, num_outputs: int, num_classes: int) -> int:
+        """Return the number of targets."""
+        return num_outputs
+
+    def level_values(self, X: np.ndarray, y: np.ndarray, statistics: int) -> np.ndarray:
+        """Return the targets."""
+        return y
 
 
 @dataclass(frozen=True)
@@ -154,6 +191,10 @@ class Counts:
 
     def usual(self, X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
         """Return the targets as they are."""
+        return y
+
+    def as_numbers(self, y: np.ndarray) -> np.ndarray:
+        """Return counts, or the numbers of grades, as they are."""
         return y
 
     def scale(self, y: np.ndarray, provisional: bool) -> Standardiser:
@@ -187,10 +228,29 @@ class Counts:
         """Return None: the values of an ordinal target are all named beforehand."""
         return None
 
+    @property
+    def limits_levels(self) -> bool:
+        """Always."""
+        return True
+
+    def level_statistics(self, num_outputs: int, num_classes: int) -> int:
+        """Return one."""
+        return 1
+
+    def level_values(self, X: np.ndarray, y: np.ndarray, statistics: int) -> np.ndarray:
+        """Return the log of counts, half of one added, over their exposure; of grades their numbers."""
+        if self.spec.task != "count":
+            return y
+        return np.log(y + 0.5) - (X[:, -1:] if self.spec.exposure else 0.0)
+
 
 @dataclass(frozen=True)
 class Classification(Counts):
     """Classification: labels by codes from 0; new ones may come at any time."""
+
+    def as_numbers(self, y: np.ndarray) -> np.ndarray:
+        """Return a column of 0 and 1 for each class."""
+        return one_hot(y[:, 0], int(y.max(initial=0.0)) + 1)
 
     def in_units(self, predictive: AnyPredictive, n: int, targets: Standardiser, num_classes: int) -> AnyPredictive:
         """Return the prediction, of the classes known so far."""
@@ -200,6 +260,19 @@ class Classification(Counts):
         """Return the first row with a code that is too large."""
         new = np.flatnonzero(y[:, 0] >= num_classes)
         return int(new[0]) if len(new) else None
+
+    @property
+    def limits_levels(self) -> bool:
+        """Never: the label of a rare class is far out, and says most."""
+        return False
+
+    def level_statistics(self, num_outputs: int, num_classes: int) -> int:
+        """Return the number of classes known but one, `MOST_SHARES` at most."""
+        return min(max(num_classes - 1, 1), MOST_SHARES)
+
+    def level_values(self, X: np.ndarray, y: np.ndarray, statistics: int) -> np.ndarray:
+        """Return the indicators of the classes after the first."""
+        return (y[:, :1] == np.arange(1.0, statistics + 1.0)).astype(np.float64)
 
 
 def task_of(spec: Spec) -> Task:

@@ -12,10 +12,13 @@ from streamgp.numerics import keys, tree
 from streamgp.numerics.batching import concatenate
 from streamgp.numerics.precision import computed
 from streamgp.stream.batches import BatchEngine
+from streamgp.stream.calendar_choice import choose_calendar, longer_than, whole
+from streamgp.stream.categories import Categories
+from streamgp.stream.clock import cycles_by_rows, is_dated
 from streamgp.stream.forecast_queue import Origins
 from streamgp.stream.gains import with_measured_gains
-from streamgp.stream.inputs import USUAL
-from streamgp.stream.lag_choice import choose_lags
+from streamgp.stream.inputs import USUAL, Extra, StreamInputs
+from streamgp.stream.lag_choice import LONGER_LAGS, choose_lags
 from streamgp.stream.lags import LaggedTargets
 from streamgp.stream.renewal import conditioned_apart
 from streamgp.stream.rows import RawRows
@@ -25,6 +28,7 @@ from streamgp.stream.state import StreamState
 from streamgp.stream.target_range import TargetRange
 from streamgp.table.codes import find_suspects
 
+MOST_GLITCHES = 0.1  # of the rows; where there are more, as days among nights of zeros, they are none
 Progress = Callable[[int, int], None] | None
 
 
@@ -47,6 +51,37 @@ def known_rows(state: StreamState) -> RawRows:
     return concatenate(list(state.warmup_rows))
 
 
+def reread(
+    settings: StreamSettings, state: StreamState, rows: RawRows
+) -> tuple[StreamState, np.ndarray, np.ndarray, Extra]:
+    """Read the rows of the warm-up again, by all that is known by now.
+
+    What their levels are worth is what it was when they came, but for glitches.
+
+    Returns
+    -------
+    state
+        With what the levels are worth after the rows.
+    usual
+        Their targets without glitches.
+    X, extra
+        The rows without gaps, and the variance that these add.
+    """
+    task, robust = settings.task, settings.spec.robust
+
+    def read(y: np.ndarray) -> tuple[StreamInputs, np.ndarray, Extra]:
+        categories = state.inputs.categories
+        start = StreamInputs.empty(settings.spec, settings.num_inputs, settings.num_outputs, categories)
+        coded, learnt = start.learn_levels(rows.X, task.level_values(rows.X, y, categories.statistics))
+        return replace(state.inputs, effects=learnt.effects), *state.inputs.refill(coded, robust=robust)
+
+    inputs, X, extra = read(rows.y)
+    usual = task.usual(X, rows.y, settings.seed)
+    if inputs.effects.columns and (usual != rows.y).any():
+        inputs, X, extra = read(usual)
+    return replace(state, inputs=inputs), usual, X, extra
+
+
 def rebuild(settings: StreamSettings, state: StreamState, progress: Progress) -> StreamState:
     """Standardise by the rows so far and condition a model on them; at the end of the warm-up, a fitted one.
 
@@ -55,12 +90,13 @@ def rebuild(settings: StreamSettings, state: StreamState, progress: Progress) ->
     spec, task, h = settings.spec, settings.task, settings.horizon
     X, y, times = rows = known_rows(state)
     assert times is not None
-    X, extra = state.inputs.refill(X, robust=spec.robust)  # by all that is known by now
     ends, levels = state.rows == settings.warmup, getattr(state.model_state, "levels", None)
-    usual = task.usual(X, y, settings.seed)
+    state, usual, X, extra = reread(settings, state, rows)
     targets = task.scale(usual, provisional=not ends)
-    if ends and spec.chooses_lags:
-        chosen = choose_lags(X, usual, h, settings.delay, times if settings.timed else None)
+    if ends:
+        chosen = state.inputs.lags.lags
+        if spec.chooses_lags:
+            chosen = _chosen_lags(settings, state, X, _for_choices(usual, y))
         state = replace(state, inputs=state.inputs.with_lags(chosen, usual))
     # The first rows' lags are missing still, but now there is a mean to stand in for them.
     lags = LaggedTargets.empty(state.inputs.lags.lags, settings.num_outputs)
@@ -69,7 +105,8 @@ def rebuild(settings: StreamSettings, state: StreamState, progress: Progress) ->
     rebuilt = replace(
         state,
         warmup_rows=(rows,),
-        suspects=find_suspects(np.concatenate([rows.X, y], axis=1)) if ends else state.suspects,
+        suspects=_suspects(rows, state.inputs.categories.columns) if ends else state.suspects,
+        seasons=_seasons(settings, rows, state.inputs.lags.lags) if ends else (),
         targets=targets,
         inputs=state.inputs.scaled_by(widened, spec),
         origins=Origins.empty(h, inputs.shape[1]).paired(inputs, usual_kinds)[2],
@@ -107,6 +144,60 @@ def rebuild(settings: StreamSettings, state: StreamState, progress: Progress) ->
     return rebuilt if state.inputs.gains is None else with_measured_gains(settings, rebuilt)
 
 
+def with_calendar(settings: StreamSettings, state: StreamState, categories: Categories) -> Categories:
+    """Return what becomes of the columns of X, with the calendar that the rows of the warm-up speak for."""
+    rows, task = known_rows(state), settings.task
+    _, usual, X, _ = reread(settings, state, rows)
+    usual = _for_choices(usual, rows.y)
+    times, chosen, too_long = _clock(settings, rows), (), ()
+    if times is not None:
+        too_long = longer_than(times)
+        lags = _chosen_lags(settings, state, X, usual) if settings.spec.chooses_lags else settings.spec.lags
+        chosen = choose_calendar(X, task.as_numbers(usual), lags, times, settings.horizon, settings.delay)
+    return replace(categories, calendar=(*chosen, *categories.entries), too_long=too_long)
+
+
+def _chosen_lags(settings: StreamSettings, state: StreamState, X: np.ndarray, y: np.ndarray) -> tuple[int, ...]:
+    """Return the lags that the rows of the warm-up speak for; `X` and `y` are without gaps and outliers.
+
+    They are chosen beside the other inputs, but not beside the calendar: see `choose_calendar`.
+    """
+    of_calendar = state.inputs.categories.of_calendar(X.shape[1])
+    times = _clock(settings, known_rows(state))
+    return choose_lags(
+        X[:, ~of_calendar], y, settings.horizon, settings.delay, None if times is None else np.sort(times)
+    )
+
+
+def _seasons(settings: StreamSettings, rows: RawRows, lags: tuple[int, ...]) -> tuple[tuple[int, str], ...]:
+    """Return the cycles of the clock of which the rows show two, and the longest lag that is no short one."""
+    times = _clock(settings, rows)
+    found = {} if times is None or not is_dated(times) else cycles_by_rows(np.sort(times))
+    longest = max(lags, default=0)
+    if longest - settings.delay > LONGER_LAGS[-1][-1]:
+        found.setdefault(longest, "")
+    return tuple(sorted((season, name) for season, name in found.items() if 2 * season <= len(rows.X)))
+
+
+def _for_choices(usual: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return the targets by which inputs are chosen: without glitches, unless so many rows are that none is."""
+    return y if (usual != y).any(axis=1).mean() > MOST_GLITCHES else usual
+
+
+def _clock(settings: StreamSettings, rows: RawRows) -> np.ndarray | None:
+    """Return the times of rows: their stamps, or else the first column of times."""
+    if settings.timed:
+        return rows.times
+    return whole(rows.X[:, settings.dates[0]]) if settings.dates else None
+
+
+def _suspects(rows: RawRows, codes: tuple[int, ...]) -> np.ndarray:
+    """Return the columns of numbers with a value that seems to stand for a missing one."""
+    each = np.concatenate([rows.X, rows.y], axis=1)
+    each[:, codes] = np.nan
+    return find_suspects(each)
+
+
 def _ended(
     settings: StreamSettings, state: StreamState, prior: Any, info: Info | None, y: np.ndarray, times: np.ndarray
 ) -> StreamState:
@@ -115,7 +206,7 @@ def _ended(
     model_state = replace(state.model_state, last_time=last_time)
     # The fit has seen these rows: they may shape the beliefs, but tell little of the race of the experts.
     log_weights = None if info is None else _prior_log_weights(settings, state, info, y[settings.horizon :])
-    model_state = state.model.with_prior_weights(model_state, log_weights)
+    model_state = state.model.with_prior_weights(model_state, log_weights, state.rows)
     return replace(state, model_state=model_state, warmup_rows=None)
 
 

@@ -16,6 +16,8 @@ _DATE = r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})([T ].*)?
 _CLOCK = r"\d{1,2}:\d{2}(:\d{2}.*)?"
 _DATE_OR_CLOCK = re.compile(f"{_DATE}|{_CLOCK}")
 _BOOLEANS = {"true": 1.0, "false": 0.0}
+# What `datetime.fromisoformat` may be given: it overlooks a NUL at the end, and takes any character before the time.
+_ISO = re.compile(r"\d{4}-?(\d\d-?\d\d|W\d\d(-?\d)?)([Tt _][\d:.,+-]+[Zz]?)?", re.ASCII)
 _COMPACT_DATE = re.compile(r"(19|20|21)\d{6}(\d{4}(\d{2})?)?")
 _COMPACT_FORMATS = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 
@@ -68,12 +70,18 @@ def _seconds(cell: Cell, order: Order = "") -> float:
             moment = datetime.strptime(written, _COMPACT_FORMATS[len(written)])
         else:
             try:
-                moment = datetime.fromisoformat(written)
+                moment = _from_iso(written)
             except ValueError:
-                moment = datetime.fromisoformat(to_iso(written, order))
+                moment = _from_iso(to_iso(written, order))
     except ValueError:
         return math.nan
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _from_iso(written: str) -> datetime:
+    if not _ISO.fullmatch(written):
+        raise ValueError(written)
+    return datetime.fromisoformat(written)
 
 
 def format_time(moment: float) -> str:

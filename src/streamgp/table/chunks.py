@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from streamgp.numerics.coding import CYCLES, cycle, one_hot
+from streamgp.numerics.coding import level_codes, one_hot
 from streamgp.table import cells, labels
 from streamgp.table.blocks import Block
 from streamgp.table.numbers import Column, Decimal, is_missing_number, to_numbers
@@ -138,10 +138,12 @@ def _features(feature: Feature, column: Column, faults: dict[int, str], schema: 
         index = {level: i for i, level in enumerate(feature.levels)}
         found = np.array([index.get(cells.to_text(cell), -1) for cell in column], dtype=np.float64)
         return one_hot(found, len(index))
+    if feature.kind == "levels":
+        return level_codes(map(cells.to_text, column), feature.levels)[:, None]
     if feature.kind == "date":
         values = cells.to_seconds(column, schema.orders.get(feature.name, ""))
         _note(values, column, faults, f"column '{feature.name}': expected an ISO 8601 date or datetime")
-        return np.concatenate([cycle(values, CYCLES[name]) for name in feature.levels], axis=1)
+        return values[:, None]
     if feature.kind == "boolean":
         values = cells.to_booleans(column)
         _note(values, column, faults, f"column '{feature.name}': expected true or false")

@@ -1,6 +1,6 @@
-"""What the containers of cells say beyond the cells: an order, a mask, a unit."""
+"""What the containers of cells say beyond the cells: names, an order, a mask, a unit."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import narwhals as nw
@@ -19,6 +19,54 @@ def is_missing(cell: Any) -> bool:
         return True
 
 
+def as_given(rows: Any) -> Any:
+    """Return rows of any kind as an array, nested lists or a frame; every front door takes those.
+
+    A list of dictionaries or of named tuples becomes a frame, what is masked is missing, and all else is as it is.
+
+    Raises
+    ------
+    ValueError
+        If rows that have names do not all have the same.
+    """
+    first = rows[0] if isinstance(rows, list | tuple) and rows else None
+    if not isinstance(as_row(first), Mapping):
+        return unmasked(rows)
+    named = [as_row(row) for row in rows]
+    names = list(named[0])
+    for i, row in enumerate(named):
+        if not isinstance(row, Mapping) or set(row) != set(names):
+            got = list(row) if isinstance(row, Mapping) else row
+            raise ValueError(
+                f"X: expected the features {', '.join(map(repr, names))} in each row, as in the first, got "
+                f"{got!s:.200} in row {i}; a value that is not there is None"
+            )
+    return frame_of({name: [row[name] for row in named] for name in names}, len(named))
+
+
+def as_row(row: Any) -> Any:
+    """Return a row as a dictionary if its cells have names; without names as it is, but for what is masked."""
+    if isinstance(row, tuple) and (names := getattr(row, "_fields", None)):
+        return dict(zip(names, row, strict=True))
+    return row if isinstance(row, Mapping) else unmasked(row)
+
+
+def frame_of(columns: Mapping[str, list[Any]], rows: int) -> Any:
+    """Return cells by the names of their columns as a frame; without any column, as an array."""
+    if not columns:
+        return np.empty((rows, 0))
+    import polars as pl  # heavy, and for named cells alone
+
+    def series(name: str, cells: list[Any]) -> Any:
+        try:
+            return pl.Series(name, cells)
+        except (TypeError, OverflowError):  # of several types
+            numbers = all(cell is None or (isinstance(cell, int | float) and abs(cell) < 2**63) for cell in cells)
+            return pl.Series(name, cells, pl.Float64 if numbers else pl.Object, strict=False)
+
+    return pl.DataFrame([series(name, cells) for name, cells in columns.items()])
+
+
 def unmasked(values: Any) -> Any:
     """Return a masked array with NaN, NaT or None for what is masked, and all else as it is."""
     if not isinstance(values, np.ma.MaskedArray):
@@ -34,6 +82,15 @@ def unmasked(values: Any) -> Any:
         plain, gone = values.data.astype(object), None
     plain[mask] = gone
     return plain
+
+
+def to_array(values: Any) -> np.ndarray:
+    """Return values in an array, of objects where one of text would cut off the NUL that one of them ends with."""
+    array = np.asarray(values)
+    if array.dtype.kind != "U" or isinstance(values, np.ndarray):
+        return array
+    several = list(values) if array.ndim else []
+    return np.array(several, dtype=object) if any(str(each).endswith("\0") for each in several) else array
 
 
 def order_of(values: Any) -> list[Any] | None:

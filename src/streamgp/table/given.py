@@ -10,6 +10,7 @@ import numpy as np
 
 from streamgp.table.cells import LARGEST
 from streamgp.table.containers import check_unit, unmasked
+from streamgp.table.numbers import is_missing_number
 
 AXES = "row", "column"
 _INSTEAD = "turn it into a number, or pass NaN where there is none"
@@ -25,23 +26,26 @@ class NotNumbersError(ValueError, TypeError):
 def to_floats(name: str, values: Any, axes: tuple[str, ...] = AXES) -> np.ndarray:
     """Return numbers in float64, however they came; None and what is masked become NaN.
 
-    For `axes` see `check_numbers`.
+    For `axes` see `as_numbers`.
 
     Raises
     ------
     ValueError
         If something is no number; the message says what it is and where.
     """
-    values = unmasked(values)
-    check_numbers(name, values, axes)
-    return np.asarray(values, dtype=np.float64)
+    return np.asarray(as_numbers(name, unmasked(values), axes), dtype=np.float64)
 
 
-def check_numbers(name: str, values: Any, axes: tuple[str, ...] = AXES) -> None:
-    """Raise ValueError if a cell of an array or of nested lists is no number; what is no array passes.
+def as_numbers(name: str, values: Any, axes: tuple[str, ...] = AXES) -> Any:
+    """Return an array or nested lists of Python objects as numbers, NaN for what is missing; all else as it is.
 
-    Missing cells pass, as None and NaN. Durations and dates do not, as their unit would be lost. `axes` are what the
-    axes of the array are called in the message.
+    Text is read as in a file. Durations and dates are refused, as their unit would be lost. `axes` are what the axes
+    of the array are called in the message.
+
+    Raises
+    ------
+    ValueError
+        If a cell is no number.
     """
     try:
         array = np.asarray(values)
@@ -50,16 +54,19 @@ def check_numbers(name: str, values: Any, axes: tuple[str, ...] = AXES) -> None:
     except (TypeError, ValueError, OverflowError):  # of lists of several lengths, which have no places
         array = np.array(None)
     if array.dtype.kind in "fiub":  # at once, as single rows come this way
-        return
+        return values
     check_unit(name, values)
     if not array.ndim:
-        return
+        return values
+    numbers = np.empty(array.shape)
     for place in np.ndindex(array.shape):
         wrong = _wrong(array[place])
         if wrong is not None:
             expected, instead = wrong
             where = ", ".join(f"{axis} {at}" for axis, at in zip(axes, place, strict=False))
             raise NotNumbersError(f"{name}: expected {expected}, got {shown(array[place])} at {where}; {instead}")
+        numbers[place] = _number(array[place])
+    return numbers
 
 
 def to_float(what: str, value: Any) -> float:
@@ -73,7 +80,7 @@ def to_float(what: str, value: Any) -> float:
     wrong = _wrong(value)
     if wrong is not None:
         raise NotNumbersError(f"{what}: expected {wrong[0]}, got {shown(value)}; {wrong[1]}")
-    return math.nan if value is None else float(value)
+    return _number(value)
 
 
 def shown(value: Any, most: int = 60) -> str:
@@ -87,9 +94,20 @@ def shown(value: Any, most: int = 60) -> str:
     return text if len(text) <= most else f"{text[: most - 12]}... ({len(text):,} characters)"
 
 
+def _is_gone(value: Any) -> bool:
+    """Return whether a cell holds no value: None, pandas' NA or NaT, or a word for a number that is missing."""
+    if isinstance(value, str):
+        return is_missing_number(value)
+    return value is None or type(value).__name__ in ("NAType", "NaTType")
+
+
+def _number(value: Any) -> float:
+    return math.nan if _is_gone(value) else float(value)
+
+
 def _wrong(value: Any) -> tuple[str, str] | None:
     """Return what was expected in place of a value and what to do, if it is no number."""
-    if value is None or type(value) is float:
+    if type(value) is float or _is_gone(value):
         return None
     if isinstance(value, _DATES):
         return "a number", "turn it into one, such as seconds; times of rows are given as times"
@@ -97,8 +115,8 @@ def _wrong(value: Any) -> tuple[str, str] | None:
         return _REAL
     if isinstance(value, Decimal) and value.is_snan():
         return "a number", _INSTEAD
-    if type(value).__name__ == "NAType":  # pandas' own
-        return None
+    if isinstance(value, bytes) or (isinstance(value, str) and "_" in value):  # which Python reads, and no file means
+        return "a number", _INSTEAD
     try:
         float(value)
     except OverflowError:

@@ -60,7 +60,8 @@ def to_numbers(column: Column, decimal: Decimal | None = None) -> Float64[np.nda
         return column
     # Python reads "2020_01" as 202001, which no file means, and "1.025" with a decimal point.
     odd = "_." if decimal == "," else "_"
-    if not any(isinstance(cell, str) and any(mark in cell for mark in odd) for cell in column):
+    words = "".join([cell for cell in column if isinstance(cell, str)])
+    if not any(mark in words for mark in odd):
         try:
             return np.array(column, dtype=np.float64)
         except (ValueError, OverflowError):

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from streamgp.table import cells
+from streamgp.table.calendar import AUTO, calendar_names
 from streamgp.table.dates import Order, advise_on_date, find_order, why_unreadable
 from streamgp.table.labels import ClassNames
 from streamgp.table.names import quoting_advice
@@ -25,19 +26,20 @@ from streamgp.table.numbers import (
 )
 
 MAX_LEVELS = 50
+MAX_STEPS_BACK = 0.01  # of the rows may be earlier than the one before where a column of dates is a clock
+TEXT = "categorical", "levels"  # kinds of features
 # Why columns are left out.
 IS_DATE = "it looks like a date or time"
 COUNTS_ROWS = "it has no name and counts the rows"
-TOO_MANY_LEVELS = f"it is text with more than {MAX_LEVELS} different values"
 
 
 class DataError(ValueError):
     """A data file that cannot be used; the message says what is wrong, where, and what to do."""
 
 
-def cycle_names(name: str, cycles: Sequence[str]) -> list[str]:
-    """Return the names of the columns of X that the cycles of a column of dates become."""
-    return [f"{name} {part} of {cycle}" for cycle in cycles for part in ("sine", "cosine")]
+def effect_names(name: str, count: int) -> list[str]:
+    """Return the names of the numbers that say what the levels of a column are worth."""
+    return [name] if count == 1 else [f"{name} {i}" for i in range(1, count + 1)]
 
 
 @dataclass(frozen=True)
@@ -49,14 +51,15 @@ class Feature:
     name
         The column's name in the file.
     kind
-        ``"numeric"``, ``"boolean"`` (true and false as 1 and 0), ``"categorical"`` (one-hot) or ``"date"`` (sine and
-        cosine of the calendar's cycles).
+        ``"numeric"``, ``"boolean"`` (true and false as 1 and 0), ``"categorical"`` (one-hot), ``"levels"`` (codes, of
+        text with more than `MAX_LEVELS` levels) or ``"date"`` (seconds since 1970, of which the learner makes the
+        calendar).
     levels
-        The levels of a categorical column, in order of first appearance; of dates, the cycles.
+        The levels of a column of text, the first `MAX_LEVELS` in order of appearance.
     """
 
     name: str
-    kind: Literal["numeric", "boolean", "categorical", "date"]
+    kind: Literal["numeric", "boolean", "categorical", "levels", "date"]
     levels: tuple[str, ...] = ()
 
     @property
@@ -64,8 +67,6 @@ class Feature:
         """Return the names of the columns of X that this feature becomes."""
         if self.kind == "categorical":
             return [f"{self.name}={level}" for level in self.levels]
-        if self.kind == "date":
-            return cycle_names(self.name, self.levels)
         return [self.name]
 
 
@@ -123,9 +124,28 @@ class Schema:
         return [name for feature in self.features for name in feature.encoded]
 
     @property
+    def dates(self) -> tuple[int, ...]:
+        """Return which columns of X hold times."""
+        kinds = [feature.kind for feature in self.features for _ in feature.encoded]
+        return tuple(i for i, kind in enumerate(kinds) if kind == "date")
+
+    def input_names(self, calendar: Sequence[str]) -> list[str]:
+        """Return the names of the inputs that columns of X become, by the calendar that is in use."""
+        names: list[str] = []
+        for feature in self.features:
+            names += calendar_names(feature.name, calendar) if feature.kind == "date" else feature.encoded
+        return names
+
+    @property
     def num_inputs(self) -> int:
         """Count the columns of X."""
         return len(self.feature_names) + (self.exposure is not None)
+
+    @property
+    def codes(self) -> tuple[int, ...]:
+        """The columns of X that hold codes of levels."""
+        kinds = [feature.kind for feature in self.features for _ in feature.encoded]
+        return tuple(i for i, kind in enumerate(kinds) if kind == "levels")
 
     @property
     def columns(self) -> list[str]:
@@ -269,7 +289,8 @@ def infer_schema(
     needs_features
         Whether there must be a feature.
     calendar
-        The cycles of `streamgp.numerics.coding.CYCLES` that columns of dates are to become, the time column's too.
+        What columns of dates are to become, the time column's too: see `streamgp.table.calendar`. With `AUTO` that is
+        the time column, or else the column of dates that rise, or stay, the one with the most different ones.
     marks
         What `check_marks` found.
 
@@ -300,8 +321,13 @@ def infer_schema(
         file, time, columns[time], orders.get(time, ""), decimals.get(time)
     )
     if calendar and time is not None and time_is_text:
-        kept.append(Feature(time, "date", tuple(calendar)))
-    if calendar and not any(feature.kind == "date" for feature in kept):
+        kept.append(Feature(time, "date"))
+    dates = [feature for feature in kept if feature.kind == "date"]
+    if AUTO in calendar and not named:
+        clock = time if time_is_text else _clock(dates, columns, orders)
+        dropped |= {feature.name: IS_DATE for feature in dates if feature.name != clock}
+        kept = [feature for feature in kept if feature.name not in dropped]
+    elif calendar and not dates and list(calendar) != [AUTO]:
         raise DataError(
             f"{file}: expected a column of dates for the calendar, found none; write dates as 2024-01-31T12:00:00, "
             f"or leave the calendar out (--calendar)."
@@ -328,6 +354,18 @@ def infer_schema(
     )
 
 
+def _clock(dates: Sequence[Feature], columns: Mapping[str, Column], orders: Mapping[str, Order]) -> str | None:
+    """Return the column of dates by which rows come: of those that rise, the one with the most different ones."""
+    best, most = None, 1
+    for feature in dates:
+        times = cells.to_seconds(columns[feature.name], orders.get(feature.name, ""))
+        times = times[np.isfinite(times)]
+        different = len(np.unique(times))
+        if different > most and np.mean(np.diff(times) < 0.0) <= MAX_STEPS_BACK:
+            best, most = feature.name, different
+    return best
+
+
 def _infer_feature(
     name: str, column: Column, calendar: Sequence[str], order: Order, decimal: Decimal | None
 ) -> Feature | str:
@@ -346,14 +384,12 @@ def _infer_feature(
     if all(map(cells.looks_like_date, present)):
         if not np.isfinite(cells.to_seconds(present, order)).all():
             return why_unreadable(present) or IS_DATE
-        return Feature(name, "date", tuple(calendar)) if calendar else IS_DATE
+        return Feature(name, "date") if calendar else IS_DATE
     levels = tuple(dict.fromkeys(map(cells.to_text, column)))
     # Mostly numbers that hardly repeat: a numeric column with a few bad cells, to be reported as such.
     if share > 0.5 and len(levels) > min(MAX_LEVELS, len(present) / 2):
         return Feature(name, "numeric")
-    if len(levels) > MAX_LEVELS:
-        return TOO_MANY_LEVELS
-    return Feature(name, "categorical", levels)
+    return Feature(name, "categorical" if len(levels) <= MAX_LEVELS else "levels", levels[:MAX_LEVELS])
 
 
 def _counts_rows(column: Column) -> bool:
@@ -383,7 +419,7 @@ def _time_is_text(file: str, name: str, column: Column, order: Order, decimal: D
 
 
 def _is_constant(feature: Feature, column: Column, decimals: Mapping[str, Decimal]) -> bool:
-    if feature.kind == "categorical":
+    if feature.kind in TEXT:
         return len(feature.levels) == 1
     decimal = decimals.get(feature.name)
     values = cells.to_booleans(column) if feature.kind == "boolean" else to_numbers(column, decimal)

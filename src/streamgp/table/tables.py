@@ -7,13 +7,14 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float64
 
+from streamgp.numerics.digits import shortest
 from streamgp.table import cells
 from streamgp.table.blocks import Block
 from streamgp.table.lines import Readable
 from streamgp.table.numbers import Column, is_missing, to_numbers
 from streamgp.table.readers import Missing
 from streamgp.table.reading import AS_FOUND, Reading
-from streamgp.table.schema import DataError, check_marks, check_names, infer_schema
+from streamgp.table.schema import TEXT, DataError, check_marks, check_names, infer_schema
 from streamgp.table.sources import open_source
 
 INFER_ROWS = 1_000  # that decide the kinds of the columns
@@ -102,7 +103,7 @@ class Table:
             marks = check_marks(self.name, of_numbers, self._source.separator, reading.decimal)
             schema = infer_schema(self.name, columns, others, features, None, needs_features=False, marks=marks)
             kinds = {feature.name: feature.kind for feature in schema.features}
-            text = [name for name, kind in kinds.items() if kind == "categorical"]
+            text = [name for name, kind in kinds.items() if kind in TEXT]
             if text and features is not None:
                 raise DataError(f"{self.name}: column '{text[0]}' holds text, not numbers; leave it out.")
             self.dropped = schema.dropped | dict.fromkeys(text, "it holds text")
@@ -186,5 +187,5 @@ class Table:
 def _labels(column: Column) -> list[str]:
     """Write the cells as text; whole numbers without a decimal point."""
     if isinstance(column, np.ndarray):
-        return ["" if np.isnan(value) else f"{value:.15g}" for value in column]
+        return ["" if np.isnan(value) else shortest(value) for value in column]
     return ["" if is_missing(cell) else cells.to_text(cell) for cell in column]

@@ -70,7 +70,7 @@ def infer_target(
         case "ordinal":
             return Target(task, _grades(file, head, name, column, decimal, grades))
         case "count":
-            _check_numbers(file, head, name, column, decimal, "counts")
+            check_numbers(file, head, name, column, decimal, "counts")
             return Target(task)
     if task == "auto" and len(targets) == 1:
         numbers = to_numbers(column, decimal)
@@ -97,7 +97,7 @@ def infer_target(
             )
             return Target("regression", note=note)
     for each in targets:
-        _check_numbers(file, head, each, columns[each], decimals.get(each), "numbers")
+        check_numbers(file, head, each, columns[each], decimals.get(each), "numbers")
     return Target("regression")
 
 
@@ -157,9 +157,18 @@ def _kind(present: Sequence[Cell], decimal: Decimal | None) -> Kind:
     return "boolean" if all(map(cells.is_boolean, present)) else "text"
 
 
-def _check_numbers(file: str, head: Block, name: str, column: Column, decimal: Decimal | None, what: str) -> None:
+def check_numbers(
+    file: str,
+    head: Block,
+    name: str,
+    column: Column,
+    decimal: Decimal | None,
+    what: str,
+    advice: str = "choose a numeric target, or --task classification for labels",
+) -> None:
+    """Refuse a target of which no cell is a number, with what was expected and what to do."""
     if np.isnan(to_numbers(column, decimal)).all():
-        raise _wrong_target(file, head, name, what, "choose a numeric target, or --task classification for labels")
+        raise _wrong_target(file, head, name, what, advice)
 
 
 def _wrong_target(file: str, head: Block, name: str, what: str, advice: str) -> DataError:

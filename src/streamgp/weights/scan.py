@@ -96,6 +96,7 @@ def _scan_in_numpy(
     if is_outlier is not None and mask is None and not is_outlier.any():
         is_outlier = None
     absent = None if absent is None or not absent.any() else absent
+    mask = None if mask is None or mask.all() else mask
     learnt = slice(0, len(log_density)) if mask is None else np.flatnonzero(mask)
     at = learnt if mask is None else np.cumsum(mask) - mask
     if log_density.shape[1] == 1 and isinstance(rule, BMA) and not np.any(state):

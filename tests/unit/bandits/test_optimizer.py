@@ -1,6 +1,7 @@
 """Ask and tell: choices against inverses and loops, resumed and spoilt runs, and what may not grow."""
 
 import copy
+import json
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+import safetensors.numpy
 from jaxtyping import config
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -29,7 +31,8 @@ from streamgp.bandits.problems import MovingBump
 from streamgp.bandits.queries import FIRST_PRICE
 from streamgp.bandits.regression import Posterior
 from streamgp.numerics import checkpoint
-from streamgp.numerics.checkpoint import CheckpointError
+from streamgp.numerics.checkpoint import MANIFEST, CheckpointError
+from streamgp.numerics.checkpoint.directory import _seal, _sha256
 
 pytestmark = pytest.mark.slow
 
@@ -356,6 +359,23 @@ def test_a_mixed_space_a_budget_and_known_hyperparameters_come_back(tmp_path):
             each.answer(X, np.ones(len(X)))
 
 
+def test_variances_of_a_checkpoint_that_are_none_are_refused(tmp_path, unchecked):
+    made = new("tv-gp-ucb", [(-50.0, 50.0)])
+    play(made, range(1, 8))
+    made.save(tmp_path)
+    arrays = next(tmp_path.glob("*.safetensors"))
+    document = json.loads((tmp_path / MANIFEST).read_text())
+    document.pop("checksum")
+    values = safetensors.numpy.load_file(arrays)
+    (name,) = [each for each in values if each.endswith("added_noise")]
+    payload = safetensors.numpy.save(values | {name: values[name] - 1.0})
+    arrays.write_bytes(payload)
+    document["arrays"] |= {"bytes": len(payload), "sha256": _sha256(payload)}
+    (tmp_path / MANIFEST).write_bytes(_seal(document))
+    with pytest.raises(CheckpointError, match="expected added noise of finite variances"):
+        TimeVaryingOptimizer.load(tmp_path)
+
+
 def test_a_save_that_fails_leaves_the_one_before(tmp_path, monkeypatch, unchecked):
     opt = new("sparq-gp-ucb")
     play(opt, range(1, 6))
@@ -664,20 +684,25 @@ def test_the_optimum_of_a_mixed_space_is_found(method, unchecked, monkeypatch):
     arguments: dict[str, Any] = {}
     if method == "sparq-gp-ucb":
         arguments = {"expert": lambda X: [noisy(x) for x in X], "num_queries": 6, "reuse_answers": True}
-    opt = new(method, SPACE, **arguments)
-    chosen = []
-    for _ in range(40):
-        chosen.append(opt.ask())
-        opt.tell(chosen[-1], noisy(chosen[-1]))
-    assert all(map(is_valid, [*chosen, *opt.queries(), opt.recommend()]))
-    found = [quality(x) for x in chosen]
+    figures = []
+    # One search of a few random functions may stay at a kind that is not the best one.
+    for seed in (1, 2, 3) if method == "ensemble" else (1,):
+        opt = new(method, SPACE, random_state=seed, **arguments)
+        chosen = []
+        for _ in range(40):
+            chosen.append(opt.ask())
+            opt.tell(chosen[-1], noisy(chosen[-1]))
+        assert all(map(is_valid, [*chosen, *opt.queries(), opt.recommend()]))
+        found = [quality(x) for x in chosen]
+        figures.append((max(found), np.mean(found[20:]), quality(opt.recommend())))
+    highest, later, recommended = np.median(figures, axis=0)
     shape = 1000, 40  # as many runs of a random search
     random = rng.choice(list(KINDS.values()), shape) - 0.5 * rng.uniform(-2.0, 2.0, shape) ** 2
     random -= 0.1 * (rng.integers(1, 9, shape) - 5) ** 2
     best, average = random.max(axis=1), random.mean(axis=1)
-    assert max(found) > np.quantile(best, 0.9)
-    assert np.mean(found[20:]) > np.quantile(average, 0.99)
-    assert quality(opt.recommend()) > np.median(best)
+    assert highest > np.quantile(best, 0.9)
+    assert later > np.quantile(average, 0.99)
+    assert recommended > np.median(best)
 
 
 # What may not grow

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from streamgp.bases import BASES, Basis, UserFunction
-from streamgp.bases.trigonometry import sine, sines_and_cosines
 from streamgp.numerics import keys, tree
 from streamgp.numerics.checkpoint.encoding import decode, encode
 
@@ -77,15 +76,6 @@ def test_numpy_gives_what_jax_gives_alone_and_in_a_stack(name):
     np.testing.assert_allclose(phi, wanted[0], rtol=1e-11, atol=atol)
     np.testing.assert_allclose(np.broadcast_to(stacked(near_and_far), wanted.shape), wanted, atol=atol)
     np.testing.assert_array_equal(np.broadcast_to(stacked.outside(near_and_far), outside.shape), outside)
-
-
-@pytest.mark.parametrize("angle", [0.0, -0.0, 1e-300, np.pi / 2, np.pi, -np.pi, 2 * np.pi, 3 * np.pi, 1e3, 1e8, 1e15])
-def test_sine_and_cosine_by_the_half_angle(angle):
-    one = np.asarray([angle])
-    for library in (np, jnp):
-        found = sines_and_cosines(library.asarray(one), 0.5)
-        np.testing.assert_allclose(found, [0.5 * np.sin(angle), 0.5 * np.cos(angle)], rtol=1e-12, atol=1e-15)
-    np.testing.assert_allclose(sine(one), np.sin(one), rtol=1e-12, atol=1e-15)
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])

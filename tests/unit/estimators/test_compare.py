@@ -124,7 +124,7 @@ def test_all_are_scored_on_the_same_rows():
     found = run({"skipping": new(missing="skip"), "last": Last(), "trees": HistGradientBoostingRegressor()}, gaps, y)
     # The warm-up is of 24 rows; the trees say nothing before row 30.
     assert_array_equal(np.flatnonzero(found.scored), np.setdiff1d(np.arange(30, ROWS), [50, 60]))
-    assert found.to_frame()["unpredicted"].to_list() == [1, 0, 0]
+    assert found.to_frame()["unpredicted"].to_list() == [1, 0, 0, 0, 0]
     assert len(run({"last": Last(), "ours": new()}, warmup=40).losses("last")["mae"]) == ROWS - 40
     assert run({"last": Last(), "ours": new()}, warmup=5).scored.argmax() == WARMUP
 
@@ -132,7 +132,7 @@ def test_all_are_scored_on_the_same_rows():
 def test_a_model_at_work_goes_on_and_is_scored_at_once():
     model = new().partial_fit(X[:40], Y[:40])
     found = run({"ours": model}, X[40:], Y[40:])
-    assert found.scored.all()
+    assert not found.scored[0] and found.scored[1:].all()  # the first row has no last value
     assert model.rows_ == ROWS
 
 
@@ -160,7 +160,9 @@ def test_differences_are_to_the_first_with_paired_intervals():
     found = run({"ours": new(), "last": Last(), "bayes": rivals()["bayes"]})
     table = found.differences(0.8)
     pairs = list(zip(table["model"], table["score"], strict=True))
-    assert pairs == [("last", "nmse"), ("last", "mae"), *(("bayes", each) for each in ("nmse", "mae", "crps", "pll"))]
+    naive = [(name, score) for name in ("last value", "mean so far") for score in ("nmse", "mae")]
+    bayes = [("bayes", each) for each in ("nmse", "mae", "crps", "pll")]
+    assert pairs == [("last", "nmse"), ("last", "mae"), *bayes, *naive]
     scored = slice(WARMUP, None)
     errors = [np.abs(Y - found.models[name].mean)[scored] for name in ("last", "ours")]
     want = metrics.paired_interval(*errors, 0.8)
@@ -172,6 +174,20 @@ def test_differences_are_to_the_first_with_paired_intervals():
     for model, score, difference, low, high in table.rows():
         assert difference == pytest.approx(scores[model][score] - scores["ours"][score])
         assert low < difference < high
+
+
+def test_what_one_would_use_instead_stands_beside_the_models():
+    y = np.where(np.arange(ROWS) == 50, np.nan, Y)
+    found = run({"ours": new(lags=(1, 6)), "last": Last()}, y=y)
+    assert list(found.baselines) == ["last value", "mean so far", "value of 6 rows before"]
+    assert found.to_frame()["model"].to_list() == ["ours", "last", *found.baselines]
+    assert_array_equal(found.baselines["last value"].mean[1:], found.models["last"].mean[1:])
+    mean = [np.nanmean(y[:i]) for i in range(1, ROWS)]
+    assert_allclose(found.baselines["mean so far"].mean[1:], mean)
+    season = found.baselines["value of 6 rows before"].mean
+    assert_array_equal(season[6:56], y[:50])
+    assert season[56] == y[55]  # that of row 50 is missing
+    assert_array_equal(season[1:6], found.models["last"].mean[1:6])
 
 
 def test_it_can_be_looked_at():

@@ -101,7 +101,7 @@ def test_a_forecast_has_the_dates_of_its_column():
 
 def test_a_column_of_dates_that_is_not_named_is_left_out_with_a_warning():
     with pytest.warns(UserWarning, match=r"columns of dates are left out: 'when'; .* times= takes the name"):
-        model = new().partial_fit(timed(DATES), Y)
+        model = new(calendar="none").partial_fit(timed(DATES), Y)
     assert_array_equal(model.predict(timed(DATES)), new().partial_fit(INPUTS, Y).predict(INPUTS))
 
 

@@ -122,6 +122,17 @@ def test_a_count_that_was_impossible_is_outside():
     assert set(metrics.result()["coverage"].values()) == {0.0}
 
 
+def test_a_count_beyond_all_digits_is_scored_without_a_warning():
+    """The log of the probability of a count of 1e30, a difference of numbers as large, came out above 0."""
+
+    class Rounded(Told):
+        def log_density(self, y: np.ndarray) -> np.ndarray:
+            return np.full(len(y), 1e15)
+
+    found = CountMetrics("n", 0).score(Rounded(stats.poisson(np.full((1, 1), 1.0))), np.array([[1e30]]))
+    assert np.isfinite(found.pit_below).all()
+
+
 @pytest.mark.parametrize("cuts", [(1, 2, 3, 38), (39, 40, 41), tuple(range(10, ROWS, 10))])
 def test_chunks_do_not_matter(cuts: tuple[int, ...]):
     same(score(exposed=True, horizon=3), score(cuts, exposed=True, horizon=3))

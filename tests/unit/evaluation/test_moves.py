@@ -8,7 +8,7 @@ from scipy.stats import norm
 
 from streamgp.core import Predictive
 from streamgp.evaluation import Alarms, RegressionScores
-from streamgp.evaluation.move_tests import BETS, CAP, KINDS, NO_BET, _bets
+from streamgp.evaluation.move_tests import BETS, CAP, KINDS, NO_BET, MovedRows, MoveTests, _bets
 from streamgp.evaluation.references import LAG, EarlierWeights, Experts, references, steady_experts
 from streamgp.models.base import FittedExpert
 from streamgp.numerics.checkpoint.encoding import decode, encode
@@ -237,3 +237,29 @@ def test_references_by_hand():
     means, deviations = references(part, 0, np.asarray(part.log_weights), steady_experts(table))
     assert_allclose(means, [[0.4 * 1.0 + 0.6 * 2.0, 1.0]])
     assert_allclose(deviations, [[np.exp(0.5 * 0.6 * np.log(4.0)), 1.0]])
+
+
+def test_errors_larger_than_expected_from_the_first_row_on_are_no_change():
+    """A model that was fitted to few rows expects too small ones."""
+    size, found = 3.0, 0
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        z, predicted, rows = size * rng.normal(size=ROWS), rng.normal(size=ROWS), np.arange(ROWS, dtype=float)
+        each = np.repeat(z[:, None], KINDS, axis=1)
+        given = MovedRows(rows, None, z, predicted, each, each, np.zeros(ROWS, bool))
+        _, evidence = MoveTests.start().update(given, tested=True)
+        # An alarm of seven tests at one in a million rows.
+        found += max(path.max() for path in evidence.values()) > np.log(7e6)
+    assert not found
+
+
+def test_errors_that_grow_after_the_first_rows_are_one():
+    """The first rows count for more, and not so much that what comes after them is usual."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        z, predicted, rows = rng.normal(size=ROWS), rng.normal(size=ROWS), np.arange(ROWS, dtype=float)
+        z[50:] *= 5.0
+        each = np.repeat(z[:, None], KINDS, axis=1)
+        given = MovedRows(rows, None, z, predicted, each, each, np.zeros(ROWS, bool))
+        _, evidence = MoveTests.start().update(given, tested=True)
+        assert (evidence["scale"][50:80] > np.log(7e6)).any()

@@ -14,7 +14,15 @@ from oracles.dense import condition, dense_covariance
 from oracles.loop_filter import loop_filter
 from oracles.square_root import square_root_filter
 from streamgp.filters.dynamics import Dynamics, parse, random_walk
-from streamgp.filters.kalman import ExpertVariances, predict_rows, prior_state, update_block, update_blocks
+from streamgp.filters.engine.blocks import in_blocks
+from streamgp.filters.kalman import (
+    ExpertVariances,
+    ForecastFeatures,
+    predict_rows,
+    prior_state,
+    update_block,
+    update_blocks,
+)
 
 GOLDEN = np.load(Path(__file__).parents[2] / "golden" / "expert.npz")
 NAMES = ("static", "walk 0.02", "revert 0.97")
@@ -113,6 +121,37 @@ def test_predictions_are_dense_conditionals(name):
         mean, variance = condition(K, y, 0.09, 30 + j, 30)
         close(later[0][j], mean)
         close(later[1][j], variance)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_forecasts_are_dense_conditionals(name):
+    """Each later row is given the targets up to its own row of the block, and none after it."""
+    Phi, y, gaps = data(30)
+    to_come, _, _ = data(30, seed=1)
+    tau = np.cumsum(gaps)
+    ahead = tau + 1.5
+    K = dense_covariance(
+        np.concatenate([Phi, to_come]), np.concatenate([tau, ahead]), prior_var=1.7, **settings_of(name)
+    )
+    later = ForecastFeatures(to_come, Phi @ to_come.T, ahead)
+    start = prior_state(6, 2, np.asarray(1.7))
+    block = (Phi, Phi @ Phi.T, y, np.ones(30, bool), tau)
+    noise = ExpertVariances(np.asarray(1.7), np.asarray(0.09))
+    state, (loc, var, _) = update_block(start, *block, parse(name), noise, later)
+    for row in range(30):
+        mean, variance = condition(K, y, 0.09, 30 + row, row + 1)
+        close(loc[row], mean)
+        close(var[row], variance)
+    close(state.mean, update_block(start, *block, parse(name), noise)[0].mean)
+
+
+def test_the_time_of_a_row_counts_from_the_end_of_the_block_before():
+    _, _, gaps = data(150)
+    clock = np.cumsum(gaps)
+    tau = in_blocks(np.zeros((150, 1)), np.zeros((150, 1)), np.ones(150, bool), clock).tau
+    want = [clock[i] - (clock[i // 64 * 64 - 1] if i >= 64 else 0.0) for i in range(150)]
+    np.testing.assert_allclose(tau.ravel()[:150], want, rtol=1e-12)
+    assert (tau.ravel()[150:] == tau.ravel()[149]).all()  # rows that fill the last block take no time
 
 
 @given(cuts=st.sets(st.integers(1, 59), max_size=6), name=st.sampled_from(NAMES))

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.stats import invgamma
 
 from streamgp.core import recalibration
 from streamgp.filters.noise import NoiseState, parse
@@ -50,6 +51,21 @@ def test_levels_of_the_noise(case):
         state = NoiseState(state.shape, 1e-12 * state.rate, state.error)
     traced = jax.jit(lambda state, rows: KINDS.update_rows(state, **rows))
     same(KINDS.update_rows(state, **rows), traced(tree.map(jnp.asarray, state), tree.map(jnp.asarray, rows)))
+
+
+def test_a_prediction_has_the_moments_of_a_variance_that_is_unknown():
+    """The noise variance is inverse gamma, and what the last error leaves over is added to the mean."""
+    shape, rate = np.array([5.0, 7.0, 3.0, 4.0]), RNG.uniform(2.0, 9.0, (K, 4, E))
+    state = NoiseState(shape, rate, RNG.normal(size=(K, E)))
+    loc, var, gap = RNG.normal(size=(N, K, E)), ROWS["var"], ROWS["gap"]
+    mean, variance, dof = KINDS.predict(tree.map(lambda a: a[None], state), loc, var, gap)
+    for k in range(K):
+        for j, (discount, rho) in enumerate(zip(KINDS.discounts, KINDS.correlations, strict=True)):
+            left_over = (rho ** gap[:, None] if rho else 0.0) * state.error[k]
+            level = 1.0 if discount is None else invgamma(shape[j], scale=rate[k, j]).mean()
+            np.testing.assert_allclose(mean[:, 4 * k + j], loc[:, k] + left_over, rtol=1e-12)
+            np.testing.assert_allclose(variance[:, 4 * k + j], var[:, k] * level, rtol=1e-12)
+            assert (dof[:, 4 * k + j] == (np.inf if discount is None else 2.0 * shape[j])).all()
 
 
 @pytest.mark.parametrize("share", [1.0, 0.6, 0.0])

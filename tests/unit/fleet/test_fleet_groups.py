@@ -133,7 +133,7 @@ def test_another_group_is_refused_and_nothing_learnt(change, said):
 
 
 def test_rows_of_another_group_are_skipped_and_counted():
-    model = fleet(group_col="kind", on_bad_row="skip")
+    model = fleet(group_col="kind", missing="skip")
     rows = ROWS[:3].with_columns(
         unique_id=pl.Series(["a", "a", "a"]), ds=pl.Series([1.0, 2.0, 3.0]), kind=pl.Series([None, 8, 9])
     )

@@ -50,6 +50,15 @@ def test_keys_of_any_type(kind):
     assert model.predict(ROWS.with_columns(unique_id=typed)[:3])["unique_id"].dtype == kind
 
 
+def test_levels_that_differ_have_columns_of_their_own():
+    rows = pl.DataFrame({"unique_id": "a", "ds": np.arange(40), "y": np.sin(np.arange(40) * 0.3)})
+    found = fleet(warmup=10).partial_fit(rows).forecast(2, level=(99.9999, 99.999999))
+    assert found.columns[-4:] == [
+        f"mean-{side}-{level}" for level in ("99.9999", "99.999999") for side in ("lo", "hi")
+    ]
+    assert (found["mean-lo-99.999999"] < found["mean-lo-99.9999"]).all()
+
+
 @pytest.mark.parametrize("kind", ["date", "datetime", "zoned", "int", "none"])
 def test_times_of_any_type(kind):
     days = np.arange(40)
@@ -123,7 +132,7 @@ def test_rows_without_key_or_time():
 def test_columns_that_changed():
     refused(three(unique_id=[1, 2, 1]), "column 'unique_id': expected a column of type text, .* got whole number")
     refused(three(ds=[date(2024, 1, 1)] * 3), "column 'ds': expected a column of type number, .* got date")
-    refused(three(y=["a", "b", "c"]), "column 'y': expected numbers, got a column of String")
+    refused(three(y=["a", "b", "c"]), "column 'y': expected a number .*, got 'a' at row 0")
     refused(three(ds=["1", "2", "3"]), "column 'ds': expected dates, times or numbers, got a column of String")
     refused(three(a=[1, 2, 3]), "expected the inputs none, .* got 'a' as well")
     refused(three().drop("y"), "expected the columns 'unique_id', 'ds', 'y', got 'unique_id', 'ds'; 'y' missing")
@@ -162,7 +171,7 @@ def test_what_is_no_frame():
 
 def test_bad_rows_are_skipped_and_counted():
     rows = three(unique_id=["a", None, "a"], ds=[1.0, 5.0, 0.5]).vstack(three(ds=[3.0, 1.0, 3.0]))
-    model = fleet(on_bad_row="skip", warmup=10)
+    model = fleet(missing="skip", warmup=10)
     found = model.evaluate(rows).frame
     assert found["mean"].is_nan().to_list() == [False, True, True, False, False, True]
     scores = model.scores()
@@ -172,7 +181,7 @@ def test_bad_rows_are_skipped_and_counted():
 
 
 def test_a_key_with_nothing_but_bad_rows_is_no_key():
-    model = fleet(on_bad_row="skip").partial_fit(three(ds=[1.0, None, 2.0]))
+    model = fleet(missing="skip").partial_fit(three(ds=[1.0, None, 2.0]))
     assert model.keys_ == ["a"]
 
 
@@ -181,9 +190,9 @@ def test_a_key_with_nothing_but_bad_rows_is_no_key():
     [
         ({"engine": "spark"}, "engine: expected 'local' or 'ray', got 'spark'"),
         ({"model": "huge"}, "model: expected 'fleet', got 'huge'"),
-        ({"on_bad_row": "ignore"}, "on_bad_row: expected 'raise' or 'skip'"),
+        ({"missing": "ignore"}, "missing: expected 'impute' or 'skip' or 'raise'"),
         ({"warmup": 1}, "warmup: expected a whole number from 10"),
-        ({"lags": (0, 1)}, "lags: expected a whole number from 1"),
+        ({"lags": (0, 1)}, "lags: expected a whole number >= 1"),
         ({"season": 1}, "season: expected a whole number from 2"),
         ({"shards": 0}, "shards: expected a whole number from 1"),
         ({"id_col": "y"}, "expected different columns, got y, ds, y"),

@@ -1,9 +1,11 @@
 """Counts: closed forms, brute-force integrals, and the Poisson as the limit of the negative binomial."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.special import gammaln
+from scipy.special import digamma, gammaln
 
 from oracles.latent import log_integral
 from streamgp.likelihoods import NegativeBinomial, Poisson, count_integrals
@@ -162,3 +164,76 @@ def test_huge_counts_keep_their_digits(dispersion: float, further: float) -> Non
 def test_huge_counts_of_one_size_begin_without_a_warning(scale: float) -> None:
     begun = NegativeBinomial.from_targets(np.full(20, scale) + np.arange(20))
     assert float(begun.dispersion) == pytest.approx(1e3)
+
+
+HUGE = [1e12, 1e15, 1e20, 1e30, 1e60, 1e100]
+
+
+def test_huge_counts_at_their_mean() -> None:
+    """There the densities are those of Stirling's series, as any digit of log n! that was lost would show."""
+    y = np.array(HUGE)
+    f = np.log(y)
+    poisson = log_prob(Poisson(np.asarray(0.0)), f, y)
+    np.testing.assert_allclose(poisson, -0.5 * np.log(2.0 * np.pi * y), rtol=1e-13)
+    for r in (0.1, 2.0, 40.0):
+        want = r * np.log(r) - r - gammaln(r) - np.log(y)  # of the Gamma variable that it is, at its mean
+        np.testing.assert_allclose(log_prob(negative_binomial(r), f - 0.3, y), want, rtol=1e-12)
+
+
+def test_huge_counts_beside_their_mean() -> None:
+    y = np.array(HUGE[2:])
+    for u in (-5.0, -0.3, 1e-3, 0.15, 5.0, 600.0):
+        f = np.log(y) + u - 0.3
+        with np.errstate(over="ignore"):
+            poisson = y * (u - np.expm1(np.minimum(u, 11.0)))
+        if u <= 5.0:
+            np.testing.assert_allclose(log_prob(Poisson(np.asarray(0.3)), f, y), poisson, rtol=1e-9)
+        for r in (0.1, 2.0, 40.0):
+            want = r * np.log(r) - r * u - r * np.exp(-u) - gammaln(r) - np.log(y)
+            # Some 1e-14 of the log of the mean is lost in f.
+            np.testing.assert_allclose(log_prob(negative_binomial(r), f, y), want, rtol=1e-11)
+
+
+@pytest.mark.parametrize("further", [-2.0, 0.0, 1.0])
+@pytest.mark.parametrize("variance", [1e-4, 0.3, 4.0])
+def test_huge_counts_are_as_probable_as_their_rates_are_dense(further: float, variance: float) -> None:
+    """A Poisson count of that size is its rate, a negative binomial one the rate times a Gamma variable."""
+    y = np.array(HUGE[2:])
+    loc, var = np.log(y) + further - 0.3, np.full(len(y), variance)
+    near = np.log(y) - (loc + 0.3)
+    want = -0.5 * (near**2 / variance + np.log(2.0 * np.pi * variance)) - np.log(y)
+    found, _ = predict(Poisson(np.asarray(0.3)), y, loc, var)
+    # The square of what a logarithm of that size loses, over the variance.
+    np.testing.assert_allclose(found, want, atol=2e-12 / variance + 1e-11, rtol=1e-12)
+    r = 2.5
+    u = np.linspace(-12.0, 12.0, 40_001)
+    weight = np.exp(-0.5 * u * u)
+    away = further + np.sqrt(variance) * u  # the log of the mean less that of the count
+    log_gamma = r * np.log(r) - r * away - r * np.exp(-away) - gammaln(r)
+    want = np.log(np.exp(log_gamma) @ weight / weight.sum()) - np.log(y)
+    found, _ = predict(negative_binomial(r), y, loc, var)
+    np.testing.assert_allclose(found, want, rtol=1e-9)
+
+
+def test_the_derivatives_by_f_of_huge_counts() -> None:
+    """Close to the mean, the gradient is minus the distance times the precision."""
+    y, u = np.array(HUGE), 1e-3
+    f = (np.log(y) + u - 0.3)[:, None]
+    for r in (0.1, 2.0, 40.0):
+        _, gradient, precision = negative_binomial(r).expand(f, y)
+        np.testing.assert_allclose(gradient[:, 0], r * np.expm1(-u), rtol=1e-9)
+        np.testing.assert_allclose(precision[:, 0, 0], r * np.exp(-u), rtol=1e-9)
+        zero = np.zeros((len(y), 1)), np.zeros((len(y), 1, 1))
+        of_r = negative_binomial(r).by_hyperparameters(f, y, *zero)["dispersion"]
+        np.testing.assert_allclose(of_r, np.log(r) + 1.0 - digamma(r) - u - np.exp(-u), rtol=1e-9, atol=1e-11)
+
+
+def test_excess_of_the_exponential() -> None:
+    """By fractions."""
+    for u in (1e-30, -1e-8, 1e-3, 0.0099, -0.0099, 0.0101, -0.4, 3.0, -30.0):
+        exact, term, k = Fraction(0), Fraction(u), 1
+        while k < 3 or abs(term) > abs(exact) * Fraction(1, 10**20):
+            k += 1
+            term = term * Fraction(u) / k
+            exact += term
+        assert float(count_integrals.excess(np.asarray(u), np.expm1(u))) == pytest.approx(float(exact), rel=1e-13)

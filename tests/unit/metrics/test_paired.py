@@ -84,3 +84,11 @@ def test_what_is_shown():
 def test_bad_losses_are_named(given, message: str):
     with pytest.raises(ValueError, match=message):
         paired_interval(*given)
+
+
+def test_losses_whose_squares_overflow_have_the_interval_of_smaller_ones():
+    difference = np.random.default_rng(0).normal(size=1_000)
+    usual, large = (paired_interval(scale * difference, np.zeros(1_000)) for scale in (1.0, 1e180))
+    assert (large.low / 1e180, large.high / 1e180) == pytest.approx((usual.low, usual.high), rel=1e-12)
+    still = paired_interval(np.ones(1_000), np.zeros(1_000))
+    assert still.low == pytest.approx(1.0) and still.high == pytest.approx(1.0)

@@ -1,6 +1,7 @@
 """Percents where forecasts are made, shares of one elsewhere: either is refused in place of the other."""
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from streamgp.evaluation.conformal import Conformal
 from streamgp.evaluation.conformal_sets import ConformalSets
 from streamgp.fleet.forecasts import checked
 from streamgp.metrics import interval_score, paired_interval, pinball
-from streamgp.metrics.shares import percents, probabilities, share
+from streamgp.metrics.shares import in_percent, percents, probabilities, share
 
 NAN = float("nan")
 
@@ -36,6 +37,58 @@ def test_what_is_no_percent_is_refused(given: Any):
 def test_what_is_no_share_is_refused(given: Any):
     with pytest.raises(ValueError, match=r"^coverage: expected a share strictly between 0 and 1, such as 0\.9, got "):
         share("coverage", given)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: probabilities("quantiles", [0.5, 1e-320]),
+            r"from 1e-10 to 0\.9999999999, got \[0\.5, 1e-320\]; ",
+        ),
+        (
+            lambda: probabilities("quantiles", 1.0 - 2.0**-53),
+            r"from 1e-10 to .*, got 0\.9999999999999999; no ",
+        ),
+        (
+            lambda: percents("level", np.nextafter(100.0, 0.0)),
+            r"level: expected percents of at most 99\.99999998",
+        ),
+        (
+            lambda: share("coverage", 1.0 - 2.0**-53),
+            r"coverage: expected a share of at most 0\.9999999998, ",
+        ),
+        (lambda: pinball([0.0], 5e-324, [0.5]), r"levels: expected probabilities from 1e-10 to 0\.9999999999, got "),
+        (lambda: Conformal(1.0 - 2.0**-53, ["y"]), r"conformal: expected a share of at most 0\.9999999998, got "),
+        (lambda: checked(3, np.nextafter(100.0, 0.0)), r"level: expected percents of at most 99\.99999998"),
+    ],
+)
+def test_levels_next_to_0_and_1_are_refused(call: Callable[[], Any], message: str):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_levels_at_the_limits_are_taken():
+    assert probabilities("quantiles", [1e-10, 1.0 - 1e-10]) == [1e-10, 1.0 - 1e-10]
+    assert percents("level", [99.99999998, 1.0 + 2.0**-52]) == [99.99999998, 1.0 + 2.0**-52]
+    assert share("coverage", 1.0 - 2e-10) == 1.0 - 2e-10
+    assert share("coverage", 5e-324) == 5e-324  # a band of next to nothing is one
+
+
+def test_percents_that_differ_in_the_last_digit_are_two():
+    assert percents("level", [90.0, np.nextafter(90.0, 91.0)]) == [90.0, 90.00000000000001]
+
+
+@pytest.mark.parametrize("given", ["0.9999999", "0.29", "0.07"])
+def test_the_error_names_the_same_number_in_the_other_unit(given: str):
+    with pytest.raises(ValueError, match=r"pass level=") as found:
+        percents("level", float(given))
+    assert Decimal(str(found.value).rpartition("level=")[2]) == 100 * Decimal(given)
+
+
+@pytest.mark.parametrize(("value", "text"), [(0.9, "90%"), (0.29, "29%"), (0.99999999, "99.999999%"), (1.0, "100%")])
+def test_shares_are_written_in_percent_to_all_their_digits(value: float, text: str):
+    assert in_percent(value) == text
 
 
 def test_percents_that_are_there_twice_are_refused():

@@ -176,3 +176,20 @@ def test_keys_are_counted_by_their_intervals():
     assert noise is not None and noise["mark"] == "plain"  # as many as by chance
     worse = verdicts.of_keys(ends[3:])
     assert worse is not None and worse["mark"] == "warn"
+
+
+def test_the_value_of_a_season_before_is_called_by_its_cycle():
+    rng = np.random.default_rng(0)
+    ours, week, last = (rng.normal(size=400) * size for size in (1.0, 0.5, 2.0))
+    losses = {"model": np.square(ours), "persistence": np.square(last), "seasonal_336": np.square(week)}
+    metrics = {"judgement": judge("squared_error", losses).to_json(), "seasons": [{"rows": 336, "cycle": "week"}]}
+    best, other = (each["text"] for each in verdicts.sentences(metrics | {"lags": [1, 2]}))
+    assert best.startswith("Worse than repeating the value of a week before (336 rows): ")
+    assert best.endswith("; make that an input, with --lags 1,2,336.")
+    assert other.startswith("Better than repeating the last value: ")
+    known = verdicts.sentences(metrics | {"lags": [1, 336], "features": ["a", "y lag 1", "y lag 336"]})
+    assert "make that an input" not in known[0]["text"]
+    assert verdicts.named({"seasons": [{"rows": 24, "cycle": "day"}], "horizon": 30}, "seasonal_24") == (
+        "the value of 2 days before (48 rows)"
+    )
+    assert verdicts.named({"seasons": [{"rows": 60, "cycle": None}]}, "seasonal_60") == "the value of 60 rows before"

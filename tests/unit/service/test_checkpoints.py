@@ -94,7 +94,7 @@ def test_what_a_return_left_behind_is_not_offered_and_what_it_needs_is_kept(tmp_
         checkpoints.write(position, save(f"{position}"), {"at": float(position)})
         checkpoints.ask_for(position)
     back = [Return(13, 9, 0.0)]
-    checkpoints.held.add(5)
+    checkpoints.held.append(5)
     assert checkpoints.write(13, save("9"), {}, back) == 12
     assert list(checkpoints.offered(back)) == [5, 9, 13]
     assert checkpoints.load(20, read) == (13, "9")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from streamgp.stream.lag_choice import _scores, choose_lags
+from streamgp.stream.lag_choice import choose_lags, scores
 
 N = 600
 
@@ -113,12 +113,13 @@ def test_few_rows_and_no_columns_give_lag_one(n: int):
     assert choose_lags(np.zeros((n, 0)), np.random.default_rng(0).normal(size=(n, 1))) == (1,)
 
 
+@pytest.mark.parametrize("since", [0, 4, 30])
 @pytest.mark.parametrize("horizon", [0, 3])
-def test_scores_are_those_of_regressions_on_the_rows_before(horizon: int):
+def test_scores_are_those_of_regressions_on_the_rows_before(horizon: int, since: int):
     rng = np.random.default_rng(4)
     n, lags = 90, (1, 4)
     X, y = rng.normal(size=(n, 2)), 5.0 + rng.normal(size=(n, 2)).cumsum(axis=0)
-    found = _scores(X, y, lags, horizon)
+    found = scores(X, y, lags, horizon, since=since)
     # By hand: of target t, what was known at row t - horizon, and a least-squares fit with rows of the prior.
     known = np.array(
         [
@@ -128,16 +129,16 @@ def test_scores_are_those_of_regressions_on_the_rows_before(horizon: int):
     )
     inputs = np.c_[X, known.reshape(n, -1)][: n - horizon]
     half = n // 2
-    first = half - horizon
-    inputs = (inputs - inputs[:first].mean(0)) / inputs[:first].std(0)
+    first = max(half, since + n // 4) - horizon
+    inputs = (inputs - inputs[since:first].mean(0)) / inputs[since:first].std(0)
     rows = np.c_[np.ones(len(inputs)), inputs]
     targets = ((y - y[:half].mean(0)) / y[:half].std(0))[horizon:]
     for i in range(len(rows) - first):
         seen = first + i - i % 32 - horizon
-        prior = np.vstack([rows[:seen], np.eye(rows.shape[1])])
-        padded = np.vstack([targets[:seen], np.zeros((rows.shape[1], 2))])
+        prior = np.vstack([rows[since:seen], np.eye(rows.shape[1])])
+        padded = np.vstack([targets[since:seen], np.zeros((rows.shape[1], 2))])
         beta, *_ = np.linalg.lstsq(prior, padded, rcond=None)
-        noise = (1.0 + np.sum((padded - prior @ beta) ** 2, axis=0)) / (1.0 + seen)
+        noise = (1.0 + np.sum((padded - prior @ beta) ** 2, axis=0)) / (1.0 + seen - since)
         x = rows[first + i]
         var = noise * (1.0 + x @ np.linalg.solve(prior.T @ prior, x))
         expected = -0.5 * (np.log(2 * np.pi * var) + (targets[first + i] - x @ beta) ** 2 / var)

@@ -2,13 +2,16 @@
 
 import io
 import json
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
 from streamgp.table import DataError, Schema, open_rows
+from streamgp.table.cells import to_seconds
 
 
 def read(text: str, **options: Any) -> tuple[list[float], list[list[float]], list[float] | None, Schema]:
@@ -105,3 +108,36 @@ def test_a_number_is_one_label_however_json_writes_it(tmp_path: Path):
     assert reader.schema.labels is not None
     assert reader.schema.labels.names == ("1", "2.5", "b", "true")
     assert chunk.y[:, 0].tolist() == [2, 0, 0, 0, 3, 3, 1]
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "2024-01-02 03:04:05\0",
+        "2024-01-02T03:04Z\0",
+        "2024-01-02\x0003:04",
+        "2024-01-02x03:04",
+        "2024-01-02503:04",
+        "2024-01-02-03:04",  # a date with a zone, or with a time
+    ],
+)
+def test_what_python_overlooks_in_a_date_makes_it_none(cell: str):
+    datetime.fromisoformat(cell)  # takes it
+    assert np.isnan(to_seconds([cell], "day")[0])
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "2024-01-02T03:04:05",
+        "2024-01-02 03:04:05.000",
+        "2024-01-02T03:04:05,000",
+        "2024-01-02_03:04:05Z",
+        "20240102T030405+00:00",
+        "2024-W01-2T05:04:05+02:00",
+        " 2/1/2024 03:04:05 ",
+        "2024/01/02 3:04:05 am",
+    ],
+)
+def test_forms_of_one_date(cell: str):
+    assert to_seconds([cell], "day")[0] == 1704164645.0

@@ -110,11 +110,6 @@ BAD_TEXTS = {
         {"features": ["x"]},
         "because it looks like a date or time",
     ),
-    "named feature free text": (
-        "x,y\n" + "".join(f"w{i},1\n" for i in range(51)),
-        {"features": ["x"]},
-        "text with more than 50 different values",
-    ),
     "nothing to learn from": (
         "x,y\n2024-01-31,2\n",
         {},

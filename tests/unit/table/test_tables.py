@@ -100,3 +100,11 @@ def test_files_without_rows_or_numbers_are_refused(tmp_path):
     (tmp_path / "words.csv").write_text("a,b\nx,y\nz,w\n")
     with pytest.raises(DataError, match="expected columns of numbers, found none"):
         Table(tmp_path / "words.csv")
+
+
+def test_labels_that_differ_in_the_last_digit_are_two(tmp_path: Path):
+    labels = [1234567890123456.0, 1234567890123457.0, 0.1, np.nextafter(0.1, 1.0), 7.0]
+    pl.DataFrame({"a": np.arange(5.0), "kind": labels}).write_parquet(tmp_path / "t.parquet")
+    with Table(tmp_path / "t.parquet", label="kind") as table:
+        (part,) = table
+    assert part.labels == ["1234567890123456", "1234567890123457", "0.1", "0.10000000000000002", "7"]

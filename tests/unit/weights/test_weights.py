@@ -120,6 +120,18 @@ def test_fixed_share_leaves_with_the_given_probability():
     np.testing.assert_allclose(rule.matrix, np.full((5, 5), 0.05) + 0.75 * np.eye(5), rtol=1e-14)
 
 
+def test_dynamic_averaging_fades_what_rows_said():
+    """Before row t of 0, 1, ... a row s counts by forgetting^(t - s), and the prior by forgetting^(t + 1)."""
+    log_density, log_prior = random_log_density(40, 3), np.log([0.7, 0.2, 0.1])
+    rule = DMA(0.9)
+    state = rule.init(log_prior)
+    for t, row in enumerate(log_density):
+        fade = 0.9 ** (t - np.arange(float(t)))
+        faded = 0.9 ** (t + 1.0) * log_prior + (fade[:, None] * log_density[:t]).sum(0)
+        np.testing.assert_allclose(rule.predict(state), faded - logsumexp(faded), rtol=1e-9, atol=1e-12)
+        state = rule.update(state, row)
+
+
 @given(
     groups=st.lists(st.integers(0, 3), min_size=2, max_size=7),
     part=st.floats(1e-6, 1.0),

@@ -6,7 +6,7 @@ from typing import Any
 from streamgp.annexes import annexes
 from streamgp.app.console import fail, names, sentences
 from streamgp.models.options import OPTIONS
-from streamgp.models.target_options import COMMAND
+from streamgp.models.target_options import COMMAND, FLEET
 
 
 def keyed_commands(option: str) -> Any:
@@ -20,17 +20,11 @@ def keyed_commands(option: str) -> Any:
 def run_keyed(
     json: str | None, refused: dict[str, Any], options: dict[str, Any], features: str | None, **settings: Any
 ) -> None:
-    """Run streams of many keys; fail if something that is refused was given, or an option of the models but lags."""
+    """Run streams of many keys; fail if something that is refused was given, or an option that fleets do not have."""
     keyed = keyed_commands("--key")
-    keyed.refuse_with_key(refused | _changed(options))
+    own = {name: value for name, value in options.items() if FLEET in OPTIONS[name].own_defaults}
+    others = [(OPTIONS[name], value) for name, value in options.items() if name not in own]
+    given = {option.command_name: not option.is_unset(value, COMMAND) for option, value in others}
+    keyed.refuse_with_key(refused | given)
     with sentences():
-        keyed.run_keyed(json, lags=options["lags"], features=names(features, settings["data"]), **settings)
-
-
-def _changed(options: dict[str, Any]) -> dict[str, bool]:
-    """Return which options of the models were given, but for the lags, which fleets have too."""
-    return {
-        OPTIONS[name].command_name: value != OPTIONS[name].default_for(COMMAND)
-        for name, value in options.items()
-        if name != "lags"
-    }
+        keyed.run_keyed(json, options=own, features=names(features, settings["data"]), **settings)

@@ -12,7 +12,17 @@ from streamgp.app.commands.keyed import run_keyed
 from streamgp.app.commands.model_options import DATA, LEARNING, OUTPUT, declared, with_model_options
 from streamgp.app.commands.short_help import HelpAll
 from streamgp.app.console import fail, names, sentences
-from streamgp.models.options import CALENDAR, MISSING_VALUES, MODEL, OPTIONS, SEED, WARMUP, Missing
+from streamgp.models.options import (
+    CALENDAR,
+    HOLIDAYS,
+    MISSING_VALUES,
+    MODEL,
+    OPTIONS,
+    SEED,
+    WARMUP,
+    Missing,
+    calendar_of,
+)
 from streamgp.models.target_options import AUTO, NONE
 
 if TYPE_CHECKING:
@@ -36,6 +46,8 @@ Examples:
 - `streamgp run wine.csv --target quality --task ordinal --grades 3,4,5,6,7,8,9`
 
 - `streamgp run power.csv --target load --model sfg-mkl --conformal 0.9` — a cheap model, with bands that hold 90%
+
+- `streamgp run gems.csv --target price --conformal 0.9 --groups cut,carat` — 90% of each cut, and of each size
 
 - `streamgp run power.csv --target load --alarms --out results` — the report also tells what changed, and when
 
@@ -167,6 +179,15 @@ def run(
             rich_help_panel=OUTPUT,
         ),
     ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(
+            help="Input columns, with commas, in each group of whose rows --conformal bands hold their share: levels "
+            "of a category, fifths of a number; auto: fifths of predicted noise and spread. The model's own bands "
+            "are tested in each, see --alarms.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
     delay: Annotated[
         int,
         typer.Option(
@@ -183,7 +204,8 @@ def run(
             rich_help_panel=DATA,
         ),
     ] = None,
-    calendar: Annotated[str | None, declared(CALENDAR)] = None,
+    calendar: Annotated[str, declared(CALENDAR)] = CALENDAR.default,
+    holidays: Annotated[str | None, declared(HOLIDAYS)] = None,
     alarms: Annotated[
         bool,
         typer.Option(
@@ -192,6 +214,14 @@ def run(
             rich_help_panel=OUTPUT,
         ),
     ] = False,
+    baselines: Annotated[
+        str | None,
+        typer.Option(
+            help="lightgbm: LightGBM, fitted anew to the last 10,000 rows every 500, stands beside the model, with "
+            "split-conformal bands. For numbers; install the extra lightgbm.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -226,7 +256,8 @@ def run(
         refused = {"--task": task not in ("auto", "regression"), "--grades": grades, "--exposure": exposure}
         refused |= {"--model": model not in (MODEL.default, "fleet"), "--conformal": conformal}
         refused |= {"--delay": delay or None, "--arrives": arrives, "--horizon": horizon}
-        refused |= {"--alarms": alarms, "--calendar": calendar}
+        refused |= {"--alarms": alarms, "--holidays": holidays, "--groups": groups, "--baselines": baselines}
+        refused |= {"--calendar": calendar if calendar != CALENDAR.default else None}
         shared |= {"key": key, "engine": engine, "workers": workers, "group": group, "max_active": max_active}
         run_keyed(json, refused, options, features, target=target, **shared)
         return
@@ -249,7 +280,7 @@ def run(
         if arrives is not None and options["lags"] == AUTO:  # past targets are not known when they would help
             changes |= {"lags": NONE}
         try:
-            cycles = None if calendar is None else list(CALENDAR.check(names(calendar)))
+            entries = list(calendar_of(names(calendar), holidays))
             spec = spec_for("regression" if task == "auto" else task)
         except ValueError as error:
             fail(str(error))
@@ -262,11 +293,13 @@ def run(
             exposure=exposure,
             features=names(features, data),
             conformal=conformal,
+            groups=names(groups, data),
             delay=delay,
             arrives=arrives,
             alarms=alarms,
+            baselines=names(baselines) or [],
             steps_ahead=steps_ahead,
-            calendar=cycles,
+            calendar=entries,
             command=command_line(),
             **shared,
         )

@@ -297,6 +297,7 @@ class _Forecast:
         V = np.triu(V)
         np.add(self._loc, np.matmul(V.swapaxes(-1, -2), z), out=loc)
         np.subtract(self._var, np.square(V).sum(-2), out=var)
+        np.maximum(var, self._s2, out=var)  # of inputs far out the difference may be lost in rounding
 
 
 def _of_every(dynamics: Dynamics, found: Callable[[Dynamics], tuple[AnyArray, ...]]) -> list[np.ndarray]:
@@ -317,18 +318,3 @@ def _cholesky(K: Float[np.ndarray, "g r n n"]) -> Float[np.ndarray, "g r n n"]:
             return np.full_like(K, np.nan)
         one_by_one = [[_cholesky(K[g : g + 1, r : r + 1])[0, 0] for r in range(K.shape[1])] for g in range(len(K))]
         return np.asarray(one_by_one)
-
-
-def predict_rows(
-    mean: Float[np.ndarray, "f e"],
-    cov: Float[np.ndarray, "f f"],
-    Phi: Float[np.ndarray, "n f"],
-    tau: Float[np.ndarray, " n"],
-    dynamics: Dynamics,
-    noise: ExpertVariances,
-) -> tuple[Float[np.ndarray, "n e"], Float[np.ndarray, " n"]]:
-    """Predict mean and variance of the target of each row, each as if it came `tau` after the last row learnt."""
-    a, b = dynamics.transition(tau), dynamics.process_variance(tau) * noise.prior_var
-    explained = np.einsum("nf,nf->n", Phi @ cov, Phi)
-    var = a * a * np.maximum(explained, 0.0) + b * np.einsum("nf,nf->n", Phi, Phi) + noise.noise_var
-    return np.asarray(a)[:, None] * (Phi @ mean), np.asarray(var)

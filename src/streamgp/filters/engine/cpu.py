@@ -20,7 +20,7 @@ from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.engine import blockfilter, native
 from streamgp.filters.engine.block_covariances import LARGE
 from streamgp.filters.engine.blocks import Blocks, Group, features, forecast_features, member
-from streamgp.filters.kalman import ExpertVariances, FilterState, ForecastFeatures, Predicted
+from streamgp.filters.kalman import ExpertVariances, FilterState, ForecastFeatures, Predicted, predict_rows
 from streamgp.numerics import tree
 from streamgp.numerics.arrays import is_jax, is_traced
 from streamgp.numerics.precision import float64
@@ -115,7 +115,7 @@ def _predict_rows(
     loc: np.ndarray,
     var: np.ndarray,
 ) -> None:
-    loc[:], var[:] = blockfilter.predict_rows(mean, cov, ready.result(), tau, dynamics, noise)
+    loc[:], var[:] = predict_rows(FilterState(mean, cov), ready.result(), tau, dynamics, noise)
 
 
 def _bundles(live: Bool[np.ndarray, "g r"], num_features: int) -> list[tuple[slice, slice]]:

@@ -15,7 +15,7 @@ from streamgp.filters.engine.block_covariances import repair_covariance
 from streamgp.filters.engine.blockfilter import TOLERATED
 from streamgp.filters.engine.row_covariances import covariances
 from streamgp.filters.guard import Guard
-from streamgp.filters.kalman import ExpertVariances, FilterState
+from streamgp.filters.kalman import ExpertVariances, FilterState, predict_row
 
 PENDING = 32  # rows in the buffer at most; a row costs O(F^2 + PENDING F)
 # The buffer is folded in once the weights have decayed by this factor since it was empty.
@@ -84,13 +84,13 @@ class RowFilter:
             if self.count:
                 waiting = self.pending[:, :, : self.count]
                 gain -= (np.swapaxes(waiting @ column, -1, -2) @ waiting)[:, :, 0]
+            keep, noise = None, self.noise_var + extra if extra else self.noise_var
             if self._reverts:
                 decay, process_variance = decay * shrink, process_variance * (shrink * shrink)
-                gain *= (decay * decay)[..., None]
+                keep = decay * decay
             if self._moves:
                 process_variance = process_variance + grown
-                gain += process_variance[..., None] * row
-            var = np.vecdot(gain, row) + (self.noise_var + extra if extra else self.noise_var)
+            gain, var = predict_row(gain, row, keep, process_variance if self._moves else None, noise)
             # A variance of NaN is not sound either.
             sound = var >= self._least_var
             if attempt == 2 or sound.all():

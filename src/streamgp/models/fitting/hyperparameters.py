@@ -1,16 +1,18 @@
 """Hyperparameters as coordinates that may be any numbers, and the search for the best ones."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from jaxtyping import Float
-from scipy.optimize import OptimizeResult, minimize
 
 from streamgp.bases.base import Basis
 from streamgp.likelihoods.base import Likelihood
 from streamgp.numerics import tree
 from streamgp.numerics.arrays import AnyArray, namespace
+
+if TYPE_CHECKING:
+    from scipy.optimize import OptimizeResult
 
 _Model = TypeVar("_Model", bound=Basis | Likelihood)
 # Guards against overflow, never active at a sensible optimum of standardised data (in logs).
@@ -79,12 +81,14 @@ def limits(model: Basis | Likelihood, names: tuple[str, ...]) -> dict[str, Float
 
 def search(
     objective: Callable[[np.ndarray], tuple[Any, Any]], start: Any, bounds: Any, max_steps: int
-) -> OptimizeResult:
+) -> "OptimizeResult":
     """Search the least value of a function that comes with its gradient, by L-BFGS-B.
 
     Where a value is no number the search turns back. One that ends abnormally gives the best point that it has seen;
     where there is none, not even the start, the value is infinite.
     """
+    from scipy.optimize import minimize  # not needed before there is something to fit
+
     start = np.asarray(start, dtype=np.float64)
     best, where = np.inf, start
 

@@ -8,7 +8,8 @@ belong together, is none.
 import numpy as np
 from jaxtyping import Bool, Float
 from scipy.special import ndtri
-from scipy.stats import rankdata
+
+from streamgp.numerics.ranks import average_ranks
 
 # Robust standard deviations of the errors, and one of the target: nearer to its prediction nothing is touched.
 REACH = 8.0
@@ -101,7 +102,7 @@ def _neighbours(rest: Float[np.ndarray, " n"]) -> tuple[np.ndarray, np.ndarray]:
 def _features(X: Float[np.ndarray, "n d"], seed: int) -> Float[np.ndarray, "n f"]:
     """Return normal scores of the inputs' ranks, which no glitch of theirs can stretch, and waves of them."""
     n, d = X.shape
-    scores = ndtri((rankdata(X, axis=0) - 0.5) / n) if d else np.zeros((n, 0))
+    scores = ndtri((np.stack([average_ranks(column) for column in X.T], axis=1) - 0.5) / n) if d else np.zeros((n, 0))
     scores = scores[:, np.ptp(scores, axis=0) > 0.0]
     waves = np.random.default_rng(seed).normal(size=(scores.shape[1], _FREQUENCIES)) / max(scores.shape[1], 1) ** 0.5
     angles = scores @ waves

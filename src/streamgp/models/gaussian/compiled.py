@@ -22,7 +22,8 @@ def predict(
     platform = jax.default_backend()
     groups = zip(model.groups, state.filters, strict=True)
     parts = [xla.predict_group(group, beliefs, X, tau, platform) for group, beliefs in groups]
-    return mix(model.rule, model.noise, model.order, state.scoring, parts, tau, extra, model.live(state))
+    live, inputs = model.live(state), model.inputs_of(X)
+    return mix(model.rule, model.noise, model.order, state.scoring, parts, tau, extra, live, inputs)
 
 
 @eqx.filter_jit
@@ -59,5 +60,6 @@ def update(
         mask,
         clock,
         state.asleep,
+        model.inputs_of(X if later is None else later),
     )
     return EnsembleState.of(filters, scoring, last_time, model.resting_after(state, info, mask, clock)), info

@@ -7,12 +7,14 @@ of which sees every h-th row).
 """
 
 import sys
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from streamgp.core import Predictive, namespace, recalibration
+from streamgp.core import Predictive, namespace, noise_by_input, recalibration
+from streamgp.core.noise_by_input import NoiseByInput
 from streamgp.filters.noise import NoiseKinds, NoiseState
 from streamgp.models.gaussian.target_values import mixed_levels, target_values
 from streamgp.numerics import tree
@@ -32,17 +34,29 @@ class PendingForecasts(Module):
         Mean and variance by every filter; NaN where there is no forecast, as before the first row.
     noise
         The state of the noise when the forecast was made; None where it is constant.
+    features
+        Those of the noise by input (see `streamgp.core.noise_by_input`); None where there is none.
     """
 
     loc: Float[AnyArray, "h f e"]
     var: Float[AnyArray, "h f e"]
     noise: NoiseState | None
+    features: Float[AnyArray, "h e l"] | None = None
 
     @classmethod
-    def empty(cls, horizon: int, num_filters: int, num_outputs: int, noise: NoiseState | None) -> "PendingForecasts":
+    def empty(
+        cls,
+        horizon: int,
+        num_filters: int,
+        num_outputs: int,
+        noise: NoiseState | None,
+        layer: NoiseByInput | None = None,
+    ) -> "PendingForecasts":
         """Return the queue before the first row."""
         missing = np.full((horizon, num_filters, num_outputs), np.nan)
-        return cls(missing, missing, tree.map(lambda a: np.repeat(np.asarray(a)[None], horizon, axis=0), noise))
+        features = None if layer is None else np.zeros((horizon, *np.asarray(layer.mean).shape))
+        noises = tree.map(lambda a: np.repeat(np.asarray(a)[None], horizon, axis=0), noise)
+        return cls(missing, missing, noises, features)
 
     @property
     def horizon(self) -> int:
@@ -63,12 +77,15 @@ class ScoringState(NamedTuple):
         Forecasts whose targets have not come yet; None without a horizon.
     levels
         Counts of the recalibration; None where there is none.
+    layer
+        What is believed of the noise by input; None where there is none.
     """
 
     weights: Any
     noise: NoiseState | None
     pending: PendingForecasts | None
     levels: Float[AnyArray, "e j"] | None = None
+    layer: NoiseByInput | None = None
 
 
 def learn_from_targets(
@@ -82,6 +99,7 @@ def learn_from_targets(
     gap: Float[AnyArray, " n"],
     is_outlier: Bool[AnyArray, "n f"] | None = None,
     asleep: Bool[AnyArray, " f"] | None = None,
+    inputs: tuple[Float[AnyArray, "n w"], Int[AnyArray, " d"]] | None = None,
 ) -> tuple[
     ScoringState, Predictive, Float[AnyArray, "n r"] | None, Bool[AnyArray, " n"] | None, Float[AnyArray, " n"]
 ]:
@@ -99,6 +117,8 @@ def learn_from_targets(
         Which filters take each row for an outlier; None where none has a guard.
     asleep
         Which filters rest (see `streamgp.models.gaussian.resting`), so that they predict nothing.
+    inputs
+        Of the rows that are predicted, and which of them the noise follows; None where it follows none.
 
     Returns
     -------
@@ -114,7 +134,7 @@ def learn_from_targets(
     scores
         The log density of each target under the mixture, before it is recalibrated; NaN of rows that do not count.
     """
-    weights, noise, pending, levels = state
+    weights, noise, pending, levels, layer = state
     xp, absent = namespace(loc, y, mask), None
     if asleep is not None:
         loc, var = (xp.where(asleep[None, :, None], xp.nan, a) for a in (loc, var))
@@ -134,14 +154,13 @@ def learn_from_targets(
     if pending is not None:
         noises = _after_each(noises, noise)
         noises_due = schedule.pop_due(pending.noise, noises)
-        pending = schedule.remaining(pending, PendingForecasts(loc, var, noises))
+        pending = schedule.remaining(replace(pending, features=None), PendingForecasts(loc, var, noises))
     experts_due: Any = add_noise(kinds, noises_due, due[0], due[1], gap)
     loc, var, dof = experts_due if pending is None else add_noise(kinds, noises, loc, var, gap)
     # The errors of h forecasts that overlap are much the same error: together they count as one row.
     overlap = 1 if pending is None else pending.horizon
     said, below = target_values(experts_due[0], experts_due[1], experts_due[2], y, len(kinds.discounts))
-    log_density = said.sum(-1) / overlap
-    log_density, flagged = fill_missing_density(log_density), None
+    log_density, flagged, factor = fill_missing_density(said.sum(-1) / overlap), None, None
     if is_outlier is not None:
         is_outlier = xp.repeat(is_outlier, len(kinds.discounts), axis=1)
     least = OUTLIER_LOG_DENSITY * y.shape[1] / overlap
@@ -152,19 +171,60 @@ def learn_from_targets(
         flagged = trust(log_weights, is_outlier) < 0.5
         scores = xp.where(flagged, xp.nan, scores)
     counts, sound = None, drop_non_finite(log_weights, *experts_due[:2])
-    if levels is not None:
-        levels, counts = recalibration.learn_rows(levels, mixed_levels(sound[0], below), scored)
+    made = sound
     if pending is not None:
         before = _after_each(before, weighing(rule, weights))
-        counts = None if levels is None else _after_each(counts, levels)
+        made = drop_non_finite(rule.predict(before), loc, var)
+    u = None if levels is None and layer is None else mixed_levels(sound[0], below)
+    if layer is not None and inputs is not None and u is not None:
+        phi = phi_due = noise_by_input.features(inputs[1], inputs[0], *made)
+        if pending is not None and state.pending is not None:
+            phi_due = schedule.pop_due(state.pending.features, phi)
+            pending = replace(pending, features=schedule.remaining(state.pending.features, phi))
+        layer, factor_due, factor = _learn_layer(layer, phi, phi_due, u, scored, flagged)
+        if levels is not None:
+            u = _levels(sound, factor_due, experts_due[2], y, len(kinds.discounts))
+    if levels is not None:
+        levels, counts = recalibration.learn_rows(levels, u, scored)
+        counts = counts if pending is None else _after_each(counts, levels)
     shares = None if counts is None else recalibration.shares(counts)
     rules = xp.exp(before.log_weights) if isinstance(rule, Mixture) else None
-    if pending is not None:
-        sound = drop_non_finite(rule.predict(before), loc, var)
-    log_weights, loc, var = sound
-    loc = xp.where(mask[:, None, None], loc, xp.nan)
-    predictive = Predictive(log_weights, loc, var, dof, recalibration=shares)
-    return ScoringState(weights, noise, pending, levels), predictive, rules, flagged, scores
+    log_weights, loc, var = made
+    loc, var = xp.where(mask[:, None, None], loc, xp.nan), var if factor is None else var * factor[:, None]
+    predictive = Predictive(log_weights, loc, var, dof, recalibration=shares, noise=factor)
+    return ScoringState(weights, noise, pending, levels, layer), predictive, rules, flagged, scores
+
+
+def _learn_layer(
+    layer: NoiseByInput,
+    phi: Float[AnyArray, "n e l"],
+    phi_due: Float[AnyArray, "n e l"],
+    u: Float[AnyArray, "n e"],
+    scored: Bool[AnyArray, " n"],
+    flagged: Bool[AnyArray, " n"] | None,
+) -> tuple[NoiseByInput, Float[AnyArray, "n e"], Float[AnyArray, "n e"]]:
+    """Learn at which levels u targets came, by features that were due; return the factors of these and of those made.
+
+    What is made after a row counts that row, what is due in it does not.
+    """
+    after, mean, share = layer.learn_rows(phi_due, noise_by_input.squared_scores(u, scored, flagged))
+    factor_due = noise_by_input.variance_factor(mean, share, phi_due)
+    if phi is phi_due:
+        return after, factor_due, factor_due
+    mean, share = _after_each(mean, after.mean), _after_each(share, after.share)
+    return after, factor_due, noise_by_input.variance_factor(mean, share, phi)
+
+
+def _levels(
+    mixture: tuple[AnyArray, AnyArray, AnyArray],
+    factor: Float[AnyArray, "n e"],
+    dof: Float[AnyArray, "n k"] | None,
+    y: Float[AnyArray, "n e"],
+    copies: int,
+) -> Float[AnyArray, "n e"]:
+    """Return the levels of targets under a mixture, given as `drop_non_finite` does, with variances by a factor."""
+    log_weights, loc, var = mixture
+    return mixed_levels(log_weights, target_values(loc, var * factor[:, None], dof, y, copies)[1])
 
 
 def fill_missing_density(log_density: Float[AnyArray, "*n k"]) -> Float[AnyArray, "*n k"]:

@@ -1,9 +1,9 @@
 """From what every filter predicts to the mixture of all experts, and what the weights and the noise learn from it."""
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
-from streamgp.core import AnyArray, Info, Predictive, recalibration
+from streamgp.core import AnyArray, Info, Predictive, noise_by_input, recalibration
 from streamgp.filters.engine.blocks import join_groups
 from streamgp.filters.kalman import Predicted
 from streamgp.filters.noise import NoiseKinds
@@ -22,8 +22,12 @@ def mix(
     tau: AnyArray,
     extra: AnyArray | None,
     live: AnyArray,
+    inputs: tuple[AnyArray, Int[AnyArray, " d"]] | None,
 ) -> Predictive:
-    """Return the prediction of rows that come `tau` after the last one learnt, by the filters that are `live`."""
+    """Return the prediction of rows that come `tau` after the last one learnt, by the filters that are `live`.
+
+    `inputs` are those of the rows, and which of them the noise follows; None where it follows none.
+    """
     for_all = tree.map(lambda a: a[None], scoring.noise)
     loc, var, _ = collect(order, parts)
     xp = namespace(loc, live)
@@ -36,7 +40,12 @@ def mix(
     if scoring.levels is not None:
         shares = recalibration.shares(scoring.levels)
         shares = xp.broadcast_to(shares, (len(loc), *shares.shape))
-    return Predictive(*drop_non_finite(log_weights, loc, var), dof, recalibration=shares)
+    log_weights, loc, var = drop_non_finite(log_weights, loc, var)
+    factor = None
+    if scoring.layer is not None and inputs is not None:
+        factor = scoring.layer.factor(noise_by_input.features(inputs[1], inputs[0], log_weights, loc, var))
+        var = var * factor[:, None]
+    return Predictive(log_weights, loc, var, dof, recalibration=shares, noise=factor)
 
 
 def learn_weights(
@@ -50,12 +59,13 @@ def learn_weights(
     mask: AnyArray,
     clock: AnyArray,
     asleep: AnyArray | None = None,
+    inputs: tuple[AnyArray, Int[AnyArray, " d"]] | None = None,
 ) -> tuple[ScoringState, Info]:
-    """Weigh every row's predictions by the rows before it, and learn from its target."""
+    """Weigh every row's predictions by the rows before it, and learn from its target; `inputs` as `mix` has them."""
     n = y.shape[0]
     loc, var, is_outlier = collect(order, [_join(part, n) for part in parts])
     scoring, predictive, rules, flagged, scores = learn_from_targets(
-        rule, noise, scoring, loc, var, y, mask, namespace(clock).diff(clock, prepend=0.0), is_outlier, asleep
+        rule, noise, scoring, loc, var, y, mask, namespace(clock).diff(clock, prepend=0.0), is_outlier, asleep, inputs
     )
     non_finite = ~namespace(var).isfinite(var).all(2) & mask[:, None]
     if asleep is not None:

@@ -9,22 +9,24 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
-from streamgp.core import AnyArray, Info, Predictive, RowEngine, StreamModel, namespace, recalibration
-from streamgp.filters.engine import cpu
-from streamgp.filters.engine.blocks import Group, group_by_shape, in_blocks, split_by_group, stack
+from streamgp.core import AnyArray, Described, Info, Predictive, RowEngine, StreamModel, namespace, recalibration
+from streamgp.core.noise_by_input import NoiseByInput
+from streamgp.filters.engine import cpu, devices
+from streamgp.filters.engine.blocks import Group, group_by_shape, split_by_group, stack
 from streamgp.filters.engine.clock import advance, elapsed
 from streamgp.filters.kalman import ExpertVariances, prior_state
 from streamgp.filters.noise import CONSTANT_NOISE, NoiseKinds
 from streamgp.models.agreement import check_ensemble
 from streamgp.models.expert import Expert
-from streamgp.models.gaussian import resting
 from streamgp.models.gaussian.delayed_feedback import PendingForecasts
 from streamgp.models.gaussian.mixing import learn_weights, mix
-from streamgp.models.gaussian.resting import Resting
+from streamgp.models.gaussian.resting import Resting, rested
 from streamgp.models.gaussian.state import EnsembleState
+from streamgp.numerics import tree
 from streamgp.numerics.arrays import is_traced
+from streamgp.numerics.batching import concatenate
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.keys import Key
 from streamgp.numerics.module import static_field
@@ -42,8 +44,6 @@ class Ensemble(StreamModel):
     """
 
     takes_extra_variance: ClassVar[bool] = True
-    has_single_row: ClassVar[bool] = True
-    splits_outputs: ClassVar[bool] = True
 
     groups: tuple[Group, ...]
     rule: WeightRule
@@ -57,6 +57,7 @@ class Ensemble(StreamModel):
     guarded: bool = static_field(default=False)
     recalibrated: bool = static_field(default=False)
     rests: bool = static_field(default=False)
+    noise_inputs: Int[AnyArray, " d"] | None = None
 
     @property
     def num_experts(self) -> int:
@@ -82,11 +83,16 @@ class Ensemble(StreamModel):
             for group, prior_var in zip(self.groups, prior_vars, strict=True)
         ]
         noise = self.noise.init(len(self.order), self.num_outputs) if self.noise.adapt else None
-        pending = PendingForecasts.empty(horizon, len(self.order), self.num_outputs, noise) if horizon else None
+        layer = None
+        if self.noise_inputs is not None:
+            layer = NoiseByInput.start(self.num_outputs, len(self.noise_inputs))
+        pending = (
+            PendingForecasts.empty(horizon, len(self.order), self.num_outputs, noise, layer) if horizon else None
+        )
         levels = recalibration.start(self.num_outputs) if self.recalibrated else None
         who = Resting.start(len(self.order)) if self.rests and not horizon else None
         first, no_time = prior_weights(self.rule, self.log_prior), np.full((), np.nan, self.time_unit.dtype)
-        return EnsembleState(tuple(filters), first, no_time, noise, pending, levels, who)
+        return EnsembleState(tuple(filters), first, no_time, noise, pending, levels, who, layer)
 
     def check_state(self, state: EnsembleState) -> None:
         """Raise ValueError if the state has other filters or weights than this ensemble."""
@@ -94,38 +100,35 @@ class Ensemble(StreamModel):
         if len(self.log_prior) != self.num_experts or (state.noise is not None) != self.noise.adapt:
             raise ValueError(f"expected {len(self.log_prior)} experts and their noise, got {self.num_experts}")
 
-    def expert_weights(self, state: EnsembleState) -> Float[np.ndarray, " k"]:
-        """Return the weight of each expert in the next row."""
-        return expert_weights(self.rule, state.weights, state.absent(self._copies))
+    def describe(self, state: EnsembleState) -> Described:
+        """Return the weight of each expert and of each rule in the next row, and how many filters have worked."""
+        weights = expert_weights(self.rule, state.weights, state.absent(self._copies))
+        working = 1.0 if state.resting is None else state.resting.share_working
+        return Described(weights, rule_weights(self.rule, state.weights), working)
 
     def with_prior_weights(
-        self, state: EnsembleState, prior_log_weights: Float[AnyArray, " k"] | None
+        self, state: EnsembleState, prior_log_weights: Float[AnyArray, " k"] | None, rows: int
     ) -> EnsembleState:
-        """Return the state with the weights at their prior, to whose logarithm `prior_log_weights` are added."""
-        who = None if state.resting is None else Resting.start(len(self.order))
+        """Return the state after so many `rows` with the weights at their prior, to which these are added."""
+        who = None if state.resting is None else Resting.start(len(self.order), rows)
         return replace(state, weights=prior_weights(self.rule, self.log_prior, prior_log_weights), resting=who)
 
-    def single_row(
-        self, inputs: Standardiser, targets: Standardiser, trim: float, state: EnsembleState, rows: int
-    ) -> RowEngine:
+    def single_row(self, inputs: Standardiser, targets: Standardiser, trim: float, state: EnsembleState) -> RowEngine:
         """Return the `SingleRow` of this ensemble: it learns one row at a time, in the units of the data."""
         from streamgp.models.gaussian.single_row import SingleRow  # which imports this module
 
         single = SingleRow(self, inputs, targets, trim)
-        single.load(self, state, rows)
+        single.load(self, state)
         return single
 
     def of_output(self, state: EnsembleState, e: int) -> tuple["Ensemble", EnsembleState]:
         """Return the ensemble of one of several outputs and its state."""
         return replace(self, num_outputs=1), state.of_output(e)
 
-    def rule_weights(self, state: EnsembleState) -> dict[str, float]:
-        """Return the weight of each of several weight rules for the next row, by name; empty where there is one."""
-        return rule_weights(self.rule, state.weights)
-
     def _runs_on_cpu(self, state: EnsembleState, *rows: Any) -> bool:
-        """Return whether the CPU's engine runs the filters, and all else is NumPy's; if not, XLA does all."""
-        return cpu.supports(self.log_prior, *state.arrays, *rows) and not is_traced(self, state)
+        """Return whether all but the filters is NumPy's, which run where their work is for; if not, XLA does all."""
+        sound = all(a.dtype == np.float64 for a in state.arrays)
+        return sound and cpu.supports(self.log_prior, *rows) and not is_traced(self, state)
 
     def predict(
         self,
@@ -140,11 +143,14 @@ class Ensemble(StreamModel):
         """
         if not self._runs_on_cpu(state, X):
             return self._predict_compiled(state, X, times, extra)
-        rule, state, X, times, extra = cpu.as_numpy((self.rule, state, X, times, extra))
+        rule, X, times, extra = cpu.as_numpy((self.rule, X, times, extra))
+        state = _with_filters_of(state)
         tau = elapsed(self.time_unit, state.last_time, X, times, state.horizon)
         live = self.live(state)
-        parts = cpu.predict_groups(self.groups, state.filters, X, tau, split_by_group(live, self.order, self.shapes))
-        return mix(rule, self.noise, self.order, state.scoring, parts, tau, extra, live)
+        parts = devices.predict_groups(
+            self.groups, state.filters, X, tau, split_by_group(live, self.order, self.shapes)
+        )
+        return mix(rule, self.noise, self.order, state.scoring, parts, tau, extra, live, self.inputs_of(X))
 
     def _predict_compiled(self, state: EnsembleState, *rows: Any) -> Predictive:
         from streamgp.models.gaussian import compiled  # which imports JAX
@@ -172,11 +178,22 @@ class Ensemble(StreamModel):
         """
         if (later is None) != (state.pending is None):
             raise ValueError("update: expected inputs of `later` rows with a state that has a horizon, and only then")
+        who = None if mask is not None or is_traced(state, X) or not state.decides_who_rests else state.resting
+        if who is not None and who.rows_left < len(X):
+            return self._update_in_two(who.rows_left, state, X, y, times, extra)
         mask = np.ones(X.shape[0], bool) if mask is None else mask
-        if not self._runs_on_cpu(state, X, y):
-            return self._update_compiled(state, X, y, mask, times, later, extra)
-        rows = cpu.as_numpy((X, y, mask, times, later, extra))
-        return self._update_in_numpy(cpu.as_numpy(self.rule), cpu.as_numpy(state), *rows)
+        if self._runs_on_cpu(state, X, y):
+            rows = cpu.as_numpy((X, y, mask, times, later, extra))
+            after, info = self._update_in_numpy(cpu.as_numpy(self.rule), _with_filters_of(state), *rows)
+        else:
+            after, info = self._update_compiled(state, X, y, mask, times, later, extra)
+        if who is None:
+            return after, info
+        scores = np.asarray(info.scores)
+        alarm = who.alarm(scores, int(who.at))
+        if alarm is not None and alarm < len(X):
+            return self._update_in_two(alarm, state, X, y, times, extra, info)
+        return rested(self, after, scores), info
 
     def _update_in_numpy(
         self,
@@ -190,19 +207,45 @@ class Ensemble(StreamModel):
         extra: Float[np.ndarray, " n"] | None,
     ) -> tuple[EnsembleState, Info]:
         clock, last_time = advance(self.time_unit, state.last_time, seen, times)
-        blocks = in_blocks(X, y, seen, clock, later, state.horizon, extra)
         alive = split_by_group(self.live(state), self.order, self.shapes)
-        filters, parts, outside = cpu.update_groups(self.groups, state.filters, blocks, alive)
+        filters, parts, outside = devices.update_groups(
+            self.groups, state.filters, (X, y, seen, clock, extra), alive, later, state.horizon
+        )
         scoring, info = learn_weights(
-            rule, self.noise, self.order, state.scoring, parts, outside, y, seen, clock, state.asleep
+            rule,
+            self.noise,
+            self.order,
+            state.scoring,
+            parts,
+            outside,
+            y,
+            seen,
+            clock,
+            state.asleep,
+            self.inputs_of(X if later is None else later),
         )
         who = self.resting_after(state, info, seen, clock)
         return EnsembleState.of(filters, scoring, np.asarray(last_time), who), info
+
+    def _update_in_two(
+        self, n: int, state: EnsembleState, X: Any, y: Any, times: Any, extra: Any, said: Info | None = None
+    ) -> tuple[EnsembleState, Info]:
+        """Learn n rows, after which filters may rest or wake, and then the others; of the n it was `said` already."""
+        state, info = self.update(state, X[:n], y[:n], None, _part(times, slice(n)), None, _part(extra, slice(n)))
+        if said is not None:
+            info = tree.map(lambda a: a[:n], said)  # as if other rows had come after, to the last bit
+        rest = slice(n, None)
+        state, more = self.update(state, X[n:], y[n:], None, _part(times, rest), None, _part(extra, rest))
+        return state, concatenate([info, more])
 
     def _update_compiled(self, state: EnsembleState, *rows: Any) -> tuple[EnsembleState, Info]:
         from streamgp.models.gaussian import compiled  # which imports JAX
 
         return compiled.update(self, state, *rows)
+
+    def inputs_of(self, X: Float[AnyArray, "n d"]) -> tuple[AnyArray, AnyArray] | None:
+        """Return the inputs of rows, and which of them the noise follows; None where it follows none."""
+        return None if self.noise_inputs is None else (X, self.noise_inputs)
 
     def resting_after(self, state: EnsembleState, info: Info, seen: AnyArray, clock: AnyArray) -> Resting | None:
         """Return who rests, and how the others did, after some rows."""
@@ -219,22 +262,14 @@ class Ensemble(StreamModel):
             live = namespace(log_weights).isfinite(log_weights).reshape(len(self.order), -1).any(axis=1)
         return live if state.asleep is None else live & ~state.asleep
 
-    def share_working(self, state: EnsembleState) -> float:
-        """Return which share of the filters has worked, in the mean over the rows since the warm-up."""
-        return 1.0 if state.resting is None else state.resting.share_working
 
-    @property
-    def period(self) -> int | None:
-        """Return after how many rows it is decided who rests; None where none ever do."""
-        return resting.PERIOD if self.rests else None
+def _part(rows: AnyArray | None, part: slice) -> AnyArray | None:
+    return None if rows is None else rows[part]
 
-    def first_alarm(self, state: EnsembleState, scores: Float[np.ndarray, " n"], at: int) -> int | None:
-        """Return after how many rows from `at` on, with these scores, all filters are to work; None if they go on."""
-        return None if state.resting is None else state.resting.alarm(scores, at)
 
-    def rested(self, state: EnsembleState, scores: Float[np.ndarray, " n"], at: int) -> tuple[EnsembleState, bool]:
-        """Let filters rest or wake, if it is time to, after rows with these scores, `at` in all; did any?."""
-        return resting.rested(self, state, scores, at)
+def _with_filters_of(state: EnsembleState) -> EnsembleState:
+    """Return a state in NumPy, but for the filters, which stay where they are."""
+    return replace(cpu.as_numpy(replace(state, filters=())), filters=state.filters)
 
 
 def ensemble(
@@ -248,6 +283,7 @@ def ensemble(
     guarded: bool = False,
     recalibrated: bool = False,
     rests: bool = False,
+    noise_inputs: Int[AnyArray, " d"] | None = None,
 ) -> Ensemble:
     """Group experts by shape into one model.
 
@@ -272,6 +308,8 @@ def ensemble(
         Whether the mixture's levels are recalibrated as the stream goes on (see `streamgp.core.recalibration`).
     rests
         Whether filters of next to no weight rest (see `streamgp.models.gaussian.resting`).
+    noise_inputs
+        The inputs that the noise follows (see `streamgp.core.noise_by_input`); None: it follows none.
     """
     if not experts:
         raise ValueError("ensemble: expected at least one expert, got none")
@@ -297,4 +335,5 @@ def ensemble(
         guarded=guarded,
         recalibrated=recalibrated,
         rests=rests,
+        noise_inputs=noise_inputs,
     )

@@ -3,7 +3,8 @@
 A path is drawn from one expert, by the weights: its regression weights from the belief, its noise variance from the
 inverse gamma distribution of its level. Then, row by row, the weights move as the dynamics say, a correlated error
 carries over, and noise is added. So the first row of many paths is distributed as `Ensemble.predict` says, and
-the rows of one path belong together: a target that was drawn can be an input of the rows after it.
+the rows of one path belong together: a target that was drawn can be an input of the rows after it. Where the noise
+follows the inputs, it does so in each path by what its own expert says of the row.
 """
 
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from streamgp.core import recalibration
+from streamgp.core import noise_by_input, recalibration
 from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.engine.blocks import member
 from streamgp.models.gaussian.model import Ensemble
@@ -31,6 +32,7 @@ class _Part:
     noise_var: float
     correlation: Float[np.ndarray, " m"]
     unit: Float[np.ndarray, "m e"]  # of all variances
+    center: Float[np.ndarray, "f e"]  # what the weights are expected to be
     weights: Float[np.ndarray, "m f e"]
     error: Float[np.ndarray, "m e"]
 
@@ -54,6 +56,7 @@ class Paths:
     ) -> None:
         self._rng, self._n, self._outputs = rng, n, model.num_outputs
         self._time_unit = float(model.time_unit)
+        self._inputs, self._layer = model.noise_inputs, tree.map(np.asarray, state.layer)
         self._levels = None if state.levels is None else np.asarray(state.levels)
         kinds = len(model.noise.discounts)
         filters = tree.map(np.asarray, state.filters)
@@ -89,6 +92,7 @@ class Paths:
                     float(group.noise.noise_var[b, r]),
                     np.array(model.noise.correlations)[kind],
                     unit,
+                    mean,
                     mean + np.sqrt(unit)[:, None] * np.matmul(_root(cov), z),
                     error,
                 )
@@ -108,17 +112,26 @@ class Paths:
         for part in self._parts:
             time = np.asarray([tau])
             gained = part.dynamics.process_variance(time).item() * part.prior_var
-            part.weights = part.dynamics.transition(time).item() * part.weights
+            kept = part.dynamics.transition(time).item()
+            part.center, part.weights = kept * part.center, kept * part.weights
             if gained:
                 moved = self._rng.normal(size=part.weights.shape)
                 part.weights += np.sqrt(gained * part.unit)[:, None] * moved
             Phi = np.asarray(part.basis(X[part.paths]))
             mean = np.matmul(Phi[:, None], part.weights)[:, 0]
+            center = Phi @ part.center
             carried = (part.correlation**tau * (part.correlation > 0.0))[:, None] * part.error
             spread = np.sqrt(part.noise_var * part.unit)
-            part.error = carried + spread * self._rng.normal(size=part.error.shape)
-            y[part.paths] = mean + part.error
+            wider = self._wider(X[part.paths], center + carried, np.square(spread))
+            part.error = carried + wider * spread * self._rng.normal(size=part.error.shape)
+            y[part.paths] = center + wider * (mean - center) + part.error
         return y
+
+    def _wider(self, X: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray | float:
+        """Return by how much the noise by input widens rows; each path's mean and noise stand for the mixture's."""
+        if self._layer is None or self._inputs is None:
+            return 1.0
+        return np.sqrt(self._layer.factor(noise_by_input.of_moments(self._inputs, X, mean, variance)))
 
     def recalibrated(self, y: Float[np.ndarray, "n e"]) -> Float[np.ndarray, "n e"]:
         """Return a row of all paths moved, in its order, to recalibrated quantiles; its mean stays as it is."""

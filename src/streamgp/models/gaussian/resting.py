@@ -94,6 +94,8 @@ class Resting(Module):
         How well the mixture predicts.
     worse
         Whether it has just become worse, so that all are to wake.
+    at
+        How many rows were learnt; NaN in the warm-up, in which nobody rests.
     """
 
     asleep: Bool[AnyArray, " f"]
@@ -105,14 +107,15 @@ class Resting(Module):
     counted: Float[AnyArray, ""]
     scores: Scores
     worse: Bool[AnyArray, ""]
+    at: Float[AnyArray, ""]
 
     @classmethod
-    def start(cls, num_filters: int) -> "Resting":
+    def start(cls, num_filters: int, at: float = np.nan) -> "Resting":
         """Return the state in which all work."""
         zeros, zero = np.zeros(num_filters), np.zeros(())
         grace = np.full(num_filters, GRACE)
-        none = np.zeros(num_filters, bool)
-        return cls(none, zeros, grace, zeros, zero, zero, zero, Scores.none(), np.zeros((), bool))
+        none, is_worse, at_now = np.zeros(num_filters, bool), np.zeros((), bool), np.asarray(float(at))
+        return cls(none, zeros, grace, zeros, zero, zero, zero, Scores.none(), is_worse, at_now)
 
     def absent(self, copies: int) -> Bool[AnyArray, " k"]:
         """Return which experts rest, where every filter has so many."""
@@ -128,7 +131,13 @@ class Resting(Module):
             rows=xp.asarray(self.rows + rows),
             worked=xp.asarray(self.worked + rows * (~self.asleep).sum()),
             counted=xp.asarray(self.counted + rows * len(self.asleep)),
+            at=xp.asarray(self.at + rows),
         )
+
+    @property
+    def rows_left(self) -> int:
+        """How many rows come before it is decided anew who rests."""
+        return PERIOD - int(self.at) % PERIOD
 
     @property
     def share_working(self) -> float:
@@ -205,26 +214,21 @@ def caught_up(beliefs: FilterState, dynamics: Dynamics, prior_var: AnyArray, mis
     return FilterState(mean, cov, beliefs.guard)
 
 
-def rested(model: Any, state: Any, scores: Float[np.ndarray, " n"], at: int) -> tuple[Any, bool]:
-    """Return the state of an ensemble in which filters have gone to rest, or woken, and whether any did.
-
-    It has learnt rows with these scores, the last of which has made it `at` rows.
-    """
-    if state.resting is None:
-        return state, False
+def rested(model: Any, state: Any, scores: Float[np.ndarray, " n"]) -> Any:
+    """Let filters of an ensemble rest or wake, if it is time to, after rows with these scores; return its state."""
+    at = int(state.resting.at)
     before = state.resting.scored(scores, at - len(scores))
     if not before.is_due(at):
-        return replace(state, resting=before), False
+        return replace(state, resting=before)
     shapes = [beliefs.cov.shape for beliefs in state.filters]
     features = np.concatenate([np.full(G * R, F) for G, R, F, _ in shapes])[np.argsort(model.order)]
     after = before.decided(features, at)
     if not (np.asarray(after.asleep) != np.asarray(before.asleep)).any():
-        return replace(state, resting=after), False
+        return replace(state, resting=after)
     missed = split_by_group(np.where(after.asleep, 0.0, after.missed), model.order, [shape[:2] for shape in shapes])
     filters = tuple(
         caught_up(beliefs, group.dynamics, group.noise.prior_var, time)
         for beliefs, group, time in zip(state.filters, model.groups, missed, strict=True)
     )
-    return replace(
-        state, filters=filters, resting=replace(after, missed=np.where(after.asleep, after.missed, 0.0))
-    ), True
+    resting = replace(after, missed=np.where(after.asleep, after.missed, 0.0))
+    return replace(state, filters=filters, resting=resting)

@@ -3,12 +3,12 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
-from streamgp.core import recalibration
+from streamgp.core import noise_by_input, recalibration
 from streamgp.filters.noise import NoiseKinds, NoiseState
 from streamgp.models.gaussian.delayed_feedback import ScoringState, drop_non_finite, fill_missing_density
-from streamgp.models.gaussian.target_values import mixed_levels, target_values
+from streamgp.models.gaussian.target_values import mixed_levels, target_levels, target_values
 from streamgp.numerics.arrays import logsumexp
 from streamgp.weights import OUTLIER_LOG_DENSITY, WeightRule, present
 from streamgp.weights.scan import learn_row
@@ -23,6 +23,19 @@ class Experts(NamedTuple):
     dof: np.ndarray | None
 
 
+class _Mixture(NamedTuple):
+    """Log weights, means and variances of the experts, of which none is not finite.
+
+    And the variances with the noise that the row's inputs tell, and the features of that (None: they tell nothing).
+    """
+
+    log_weights: np.ndarray
+    loc: np.ndarray
+    var: np.ndarray
+    wider: np.ndarray | None
+    phi: np.ndarray | None
+
+
 class RowScoring:
     """`learn_from_targets` of one row after the other, without a horizon.
 
@@ -34,22 +47,31 @@ class RowScoring:
         To go on from.
     asleep
         Which filters rest; None: none ever do.
+    inputs
+        Which inputs the noise follows; None: none.
 
     Attributes
     ----------
     log_weights
         Those of the experts for the next row.
-    noise, levels
+    noise, levels, layer
         As in the state.
     """
 
     def __init__(
-        self, rule: WeightRule, kinds: NoiseKinds, state: ScoringState, asleep: Bool[np.ndarray, " f"] | None
+        self,
+        rule: WeightRule,
+        kinds: NoiseKinds,
+        state: ScoringState,
+        asleep: Bool[np.ndarray, " f"] | None,
+        inputs: Int[np.ndarray, " d"] | None,
     ) -> None:
         self._rule, self._kinds, self._copies = rule, kinds, len(kinds.discounts)
         self._rests = asleep is not None
         self._absent = None if asleep is None or not asleep.any() else np.repeat(asleep, self._copies)
-        self._weights, self.noise, _, self.levels = state
+        self._weights, self.noise, _, self.levels, self.layer = state
+        self._inputs = inputs
+        self._mixed: tuple[Experts, _Mixture] | None = None
         self._stacked = StackedRules.of(rule, self._weights, self._absent)
         self.log_weights = self._log_weights()
 
@@ -58,7 +80,7 @@ class RowScoring:
         """Return the state."""
         rules = self._stacked
         weights = self._weights if rules is None else rules.now
-        return ScoringState(weights, self.noise, None, self.levels)
+        return ScoringState(weights, self.noise, None, self.levels, self.layer)
 
     def _log_weights(self) -> Float[np.ndarray, " k"]:
         rules = self._stacked
@@ -82,8 +104,9 @@ class RowScoring:
         y: Float[np.ndarray, " e"],
         gap: float,
         is_outlier: Bool[np.ndarray, " f"] | None,
+        row: Float[np.ndarray, "1 w"],
     ) -> tuple[bool | None, float | None]:
-        """Learn a row, of which `experts` and `filters` have predicted mean and variance, after a time `gap`.
+        """Learn a `row`, of which `experts` and `filters` have predicted mean and variance, after a time `gap`.
 
         Returns
         -------
@@ -101,16 +124,54 @@ class RowScoring:
         score = None
         if self._rests:
             score = np.nan if flagged else float(logsumexp(self.log_weights + density))
-        if self.levels is not None:
-            log_weights, _, _ = drop_non_finite(self.log_weights, *experts[:2])
-            u = mixed_levels(log_weights[None], below)[0]
-            self.levels = recalibration.learn(self.levels, u)
+        self._learn_levels(experts, below, y[None], dof, row, bool(flagged))
         if self.noise is not None:
             mean, spread = filters
             error, spread = y - mean, np.broadcast_to(spread[:, None], mean.shape)
             self.noise = self._kinds.update(self.noise, error, spread, np.asarray(gap), is_outlier)
+        self._mixed = None
         self._weigh(density, outlying, OUTLIER_LOG_DENSITY * len(y))
         return flagged, score
+
+    def mixture(
+        self, experts: Experts, row: Float[np.ndarray, "1 w"]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
+        """Return log weights, means, variances and degrees of freedom of the experts in the prediction of a `row`."""
+        log_weights, loc, var, wider, _ = self._mixture(experts, row)
+        return log_weights, loc, var if wider is None else wider, experts.dof
+
+    def _mixture(self, experts: Experts, row: np.ndarray) -> _Mixture:
+        """Return what `mixture` does, with the features of its noise; kept until a row is learnt."""
+        if self._mixed is None or self._mixed[0] is not experts:
+            log_weights, loc, var = drop_non_finite(self.log_weights, *experts[:2])
+            phi = wider = None
+            if self.layer is not None:
+                phi = noise_by_input.features(self._inputs, row, log_weights[None], loc[None], var[None])
+                wider = var * self.layer.factor(phi)
+            self._mixed = experts, _Mixture(log_weights, loc, var, wider, phi)
+        return self._mixed[1]
+
+    def _learn_levels(
+        self,
+        experts: Experts,
+        below: Float[np.ndarray, "1 k e"],
+        y: Float[np.ndarray, "1 e"],
+        dof: np.ndarray | None,
+        row: np.ndarray,
+        flagged: bool,
+    ) -> None:
+        """Let noise by input and recalibration learn at which levels the targets came."""
+        if self.levels is None and self.layer is None:
+            return
+        log_weights, loc, _, wider, phi = self._mixture(experts, row)
+        u = mixed_levels(log_weights[None], below)
+        if self.layer is not None and wider is not None and phi is not None:
+            square = noise_by_input.squared_scores(u, np.ones(1, bool), np.array([flagged]))
+            self.layer, *_ = self.layer.learn_rows(phi, square)
+            if self.levels is not None:
+                u = mixed_levels(log_weights[None], target_levels(loc[None], wider[None], dof, y, self._copies))
+        if self.levels is not None:
+            self.levels = recalibration.learn(self.levels, u[0])
 
     def _weigh(self, density: Float[np.ndarray, " k"], outlying: Bool[np.ndarray, " k"] | None, least: float) -> None:
         """Let the rules learn what the experts said of a row."""

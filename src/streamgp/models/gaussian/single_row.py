@@ -11,9 +11,8 @@ from streamgp.filters.engine.cpu import as_numpy
 from streamgp.filters.engine.rowfilter import RowPrediction
 from streamgp.filters.guard import RowGuard
 from streamgp.filters.kalman import FilterState
-from streamgp.models.gaussian.delayed_feedback import drop_non_finite
 from streamgp.models.gaussian.model import Ensemble
-from streamgp.models.gaussian.resting import BLOCK
+from streamgp.models.gaussian.resting import BLOCK, rested
 from streamgp.models.gaussian.row_scoring import Experts, RowScoring
 from streamgp.models.gaussian.row_stack import RowStack
 from streamgp.models.gaussian.state import EnsembleState
@@ -26,13 +25,14 @@ Row = Float[np.ndarray, "1 d"]
 class Filters(NamedTuple):
     """The predictions of every stack, and mean (n, E) and variance of its filters, one stack after the other.
 
-    They are of a row that came `elapsed` units of time after the last one.
+    They are of a `row`, standardised, that came `elapsed` units of time after the last one.
     """
 
     predictions: list[RowPrediction]
     loc: np.ndarray
     var: np.ndarray
     elapsed: float
+    row: np.ndarray
 
 
 class SingleRow:
@@ -54,12 +54,14 @@ class SingleRow:
         ends = np.cumsum([group.noise.prior_var.size for group in model.groups])[:-1]
         order = np.split(np.asarray(model.order), ends)
         self._order = [np.concatenate([order[i] for i in members]) for members in self._members]
-        self._one = model.num_experts == 1 and not (model.noise.adapt or model.recalibrated or model.rests)
+        self._one = model.num_experts == 1 and not (
+            model.noise.adapt or model.recalibrated or model.rests or model.noise_inputs is not None
+        )
         self._bases = [as_numpy(group.basis) for group in model.groups]
         self._rule = as_numpy(model.rule)
 
-    def load(self, model: Ensemble, state: EnsembleState, rows: int) -> None:
-        """Go on from a state of the ensemble, or of one with new experts in their places, after so many rows."""
+    def load(self, model: Ensemble, state: EnsembleState) -> None:
+        """Go on from a state of the ensemble, or of one with new experts in their places."""
         if model is not self._model:
             self._model, self._rule = model, as_numpy(model.rule)
             self._bases = [as_numpy(group.basis) for group in model.groups]
@@ -68,8 +70,8 @@ class SingleRow:
             for group, beliefs in zip(self._model.groups, state.filters, strict=True)
         ]
         self._resting = self._watched = as_numpy(state.resting)
-        self._rows, self.is_alarmed = rows, False
-        self._scores: list[float] = []  # log densities of the rows of the open block of `Resting`
+        self._rows, self.is_due = 0 if self._resting is None else int(self._resting.at), False
+        self._scores: list[float] = []  # log densities of the rows learnt
         asleep = np.zeros(len(self._model.order), bool) if self._resting is None else self._resting.asleep
         self._stacks = [
             RowStack(members, [parts[i] for i in members], places, ~asleep[places])
@@ -87,8 +89,8 @@ class SingleRow:
                 stack.filters.guard = guard
         self._used = {i: self._bases[i] for stack in self._working for i in stack.groups}
         self._regions = [basis for basis in self._used.values() if type(basis).outside is not Basis.outside]
-        resting = None if self._resting is None else asleep
-        self._scoring = RowScoring(self._rule, self._model.noise, as_numpy(state.scoring), resting)
+        resting, inputs = None if self._resting is None else asleep, as_numpy(self._model.noise_inputs)
+        self._scoring = RowScoring(self._rule, self._model.noise, as_numpy(state.scoring), resting, inputs)
         self._learnt, self._passed, self._weight_sum = 0, 0.0, np.zeros(self._model.num_experts)
         self.last_time = float(state.last_time)
         self._last: tuple[np.ndarray, float, Filters] | None = None
@@ -132,9 +134,7 @@ class SingleRow:
 
     def _mixture(self, filters: Filters) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
         """Return log weights, means, variances and degrees of freedom of the experts, standardised."""
-        loc, var, dof = self._experts(filters)
-        log_weights, loc, var = (np.asarray(a) for a in drop_non_finite(self._scoring.log_weights, loc, var))
-        return log_weights, loc, var, dof
+        return self._scoring.mixture(self._experts(filters), filters.row)
 
     def update(
         self,
@@ -150,7 +150,7 @@ class SingleRow:
         predicted = self._predict_filters(X, times, extra)
         center, scale = self._targets
         target = (y[0] - center) / scale
-        is_outlier, flagged, scores = self._learn_filters(predicted, target), None, None
+        is_outlier, flagged = self._learn_filters(predicted, target), None
         if self._one:
             flagged = is_outlier
         else:
@@ -158,23 +158,25 @@ class SingleRow:
                 self._weight_sum += self.weights
                 self._learnt, self._passed = self._learnt + 1, self._passed + predicted.elapsed
             experts, filters = self._experts(predicted), self._in_users_order(predicted)
-            is_flagged, score = self._scoring.learn(experts, filters, target, predicted.elapsed, is_outlier)
+            is_flagged, score = self._scoring.learn(
+                experts, filters, target, predicted.elapsed, is_outlier, predicted.row
+            )
             flagged = None if is_flagged is None else np.array([is_flagged])
-            scores = None if score is None else np.array([score])
+            if score is not None:
+                self._watch(score)
         if times is not None:
             self.last_time = float(times[0]) if np.isnan(self.last_time) else max(self.last_time, float(times[0]))
         self._last = None
-        self._rows += 1
-        if self._watched is not None and scores is not None:
-            self._watch(scores)
-        return Info(None, np.array([self._is_outside]), flagged=flagged, scores=scores)
+        return Info(None, np.array([self._is_outside]), flagged=flagged)
 
-    def _watch(self, scores: np.ndarray) -> None:
-        """Look, at the end of a block of rows, whether the mixture has become worse."""
-        self._scores += scores.tolist()
+    def _watch(self, score: float) -> None:
+        """Look, at the end of a block of rows, whether filters may go to rest or wake."""
+        self._scores.append(score)
+        self._rows += 1
         if self._rows % BLOCK == 0 and self._watched is not None:
-            self._watched = self._watched.scored(np.asarray(self._scores), self._rows - len(self._scores))
-            self.is_alarmed, self._scores = bool(self._watched.worse), []
+            block = np.asarray(self._scores[-BLOCK:])
+            self._watched = self._watched.scored(block, self._rows - len(block))
+            self.is_due = self._watched.is_due(self._rows)
 
     def _learn_filters(self, predicted: Filters, y: np.ndarray) -> Bool[np.ndarray, " filters"] | None:
         """Learn standardised targets in every filter; return which take them for outliers, None without guards."""
@@ -227,7 +229,7 @@ class SingleRow:
         return np.exp(self._scoring.log_weights)
 
     def flush(self) -> EnsembleState:
-        """Return the ensemble's state; this object may go on from there."""
+        """Return the ensemble's state; `load` it to go on."""
         filters: dict[int, FilterState] = {}
         for stack, members in zip(self._stacks, self._members, strict=True):
             filters |= dict(zip(members, stack.flush(), strict=True))
@@ -237,7 +239,8 @@ class SingleRow:
         resting = self._resting
         if resting is not None:
             resting = resting.after(self._weight_sum, self._learnt, self._passed)
-        return EnsembleState.of([*in_order], self._scoring.state, time, resting)
+        state = EnsembleState.of([*in_order], self._scoring.state, time, resting)
+        return state if resting is None else rested(self._model, state, np.asarray(self._scores))
 
     def _predict_filters(self, X: Row, times: np.ndarray | None, extra: np.ndarray | None) -> Filters:
         """Predict a row by every filter; kept for `update`, which follows the prediction of the same row."""
@@ -254,6 +257,6 @@ class SingleRow:
             self._is_outside = any(basis.outside(row).any() for basis in self._regions)
         parts = [stack.predict(phis, elapsed, noise) for stack in self._working]
         loc = np.concatenate([part.loc.reshape(-1, self._model.num_outputs) for part in parts])
-        found = Filters(parts, loc, np.concatenate([part.var.ravel() for part in parts]), elapsed)
+        found = Filters(parts, loc, np.concatenate([part.var.ravel() for part in parts]), elapsed, row)
         self._last, self._mixed, self._moments = (X, noise, found), None, None
         return found

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from jaxtyping import Bool, Float
 
 from streamgp.core import AnyArray
+from streamgp.core.noise_by_input import NoiseByInput
 from streamgp.filters.kalman import FilterState
 from streamgp.filters.noise import NoiseState
 from streamgp.models.gaussian.delayed_feedback import PendingForecasts, ScoringState
@@ -21,7 +23,7 @@ class EnsembleState(Module):
 
     `pending` holds the forecasts whose targets have not come yet, where the ensemble forecasts several rows ahead;
     `levels` the counts of `streamgp.core.recalibration`, where the ensemble is recalibrated; `resting` says which
-    filters rest, where they may.
+    filters rest, where they may; `layer` how the noise follows the inputs, where it does.
     """
 
     filters: tuple[FilterState, ...]
@@ -31,6 +33,7 @@ class EnsembleState(Module):
     pending: PendingForecasts | None = None
     levels: Float[AnyArray, "e j"] | None = None
     resting: Resting | None = None
+    layer: NoiseByInput | None = None
 
     @property
     def horizon(self) -> int:
@@ -40,20 +43,25 @@ class EnsembleState(Module):
     @property
     def scoring(self) -> ScoringState:
         """Return all that learns from targets besides the filters."""
-        return ScoringState(self.weights, self.noise, self.pending, self.levels)
+        return ScoringState(self.weights, self.noise, self.pending, self.levels, self.layer)
 
     @classmethod
     def of(
         cls, filters: Sequence[Any], scoring: ScoringState, last_time: AnyArray, resting: Resting | None = None
     ) -> "EnsembleState":
         """Join the beliefs of the filters and the rest of a state."""
-        weights, noise, pending, levels = scoring
-        return cls(tuple(filters), weights, last_time, noise, pending, levels, resting)
+        weights, noise, pending, levels, layer = scoring
+        return cls(tuple(filters), weights, last_time, noise, pending, levels, resting, layer)
 
     @property
     def arrays(self) -> list[Any]:
         """Return the means and covariances of the filters."""
         return [a for beliefs in self.filters for a in (beliefs.mean, beliefs.cov)]
+
+    @property
+    def decides_who_rests(self) -> bool:
+        """Return whether filters may go to rest or wake: not in the warm-up."""
+        return self.resting is not None and not np.isnan(self.resting.at)
 
     @property
     def asleep(self) -> Bool[AnyArray, " f"] | None:
@@ -78,4 +86,5 @@ class EnsembleState(Module):
         if noise is not None:
             noise = noise._replace(rate=noise.rate[..., at], error=noise.error[..., at])
         levels = None if self.levels is None else self.levels[at]
-        return replace(self, filters=tuple(map(of_filter, self.filters)), noise=noise, levels=levels)
+        layer = None if self.layer is None else self.layer.of_output(e)
+        return replace(self, filters=tuple(map(of_filter, self.filters)), noise=noise, levels=levels, layer=layer)

@@ -1,6 +1,7 @@
 """What every expert says of the targets that came: their log densities and levels, from one pass."""
 
 from math import log, pi
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -31,19 +32,44 @@ def target_values(
         The degrees of freedom are those of so many kinds of noise, again and again.
     """
     xp = namespace(loc, var, y)
-    error = y[:, None] - loc
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         if dof is None:
-            z = error / xp.sqrt(var)
+            z = (y[:, None] - loc) / xp.sqrt(var)
             return -0.5 * (_LOG_2PI + xp.log(var)) - 0.5 * z * z, student_t.ndtr(z)
         finite = xp.minimum(dof[:, :kinds], INFINITE_DOF)
-        rest = student_t.log_gamma_ratio(0.5 * finite) - 0.5 * _LOG_2PI
-        filters = dof.shape[1] // kinds
-        finite, rest = (xp.tile(a, (1, filters))[:, :, None] for a in (finite, rest))
-        scale2 = student_t.squared_scale(var, finite)
-        kernel = xp.log1p(error * error / (scale2 * finite))
+        rest = _of_experts(student_t.log_gamma_ratio(0.5 * finite) - 0.5 * _LOG_2PI, dof)
+        error, scale2, kernel, finite = _standardised(loc, var, dof, y, kinds)
         log_density = rest - 0.5 * xp.log(scale2) - (0.5 * finite + 0.5) * kernel
         return log_density, student_t.ndtr(xp.copysign(student_t.hill(kernel, finite), error))
+
+
+def target_levels(
+    loc: Float[AnyArray, "n k e"],
+    var: Float[AnyArray, "n k e"],
+    dof: Float[AnyArray, "n k"] | None,
+    y: Float[AnyArray, "n e"],
+    kinds: int = 1,
+) -> Float[AnyArray, "n k e"]:
+    """Return the distribution function of each target alone, as `target_values` does."""
+    xp = namespace(loc, var, y)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        if dof is None:
+            return student_t.ndtr((y[:, None] - loc) / xp.sqrt(var))
+        error, _, kernel, finite = _standardised(loc, var, dof, y, kinds)
+        return student_t.ndtr(xp.copysign(student_t.hill(kernel, finite), error))
+
+
+def _of_experts(of_kinds: Float[AnyArray, "n j"], dof: Float[AnyArray, "n k"]) -> Float[AnyArray, "n k 1"]:
+    """Repeat what belongs to the kinds of noise for every filter."""
+    return namespace(of_kinds).tile(of_kinds, (1, dof.shape[1] // of_kinds.shape[1]))[:, :, None]
+
+
+def _standardised(loc: AnyArray, var: AnyArray, dof: AnyArray, y: AnyArray, kinds: int) -> tuple[Any, Any, Any, Any]:
+    """Return errors, squared scales, log(1 + t^2 / dof) and finite degrees of freedom."""
+    xp = namespace(loc, var, y)
+    finite = _of_experts(xp.minimum(dof[:, :kinds], INFINITE_DOF), dof)
+    error, scale2 = y[:, None] - loc, student_t.squared_scale(var, finite)
+    return error, scale2, xp.log1p(error * error / (scale2 * finite)), finite
 
 
 def mixed_levels(log_weights: Float[AnyArray, "n k"], below: Float[AnyArray, "n k e"]) -> Float[AnyArray, "n e"]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from streamgp.bases import BASES, ActiveDims, Basis, Concatenation
 from streamgp.bases.concatenation import PARTS
+from streamgp.core.noise_by_input import chosen_inputs
 from streamgp.filters.dynamics import Dynamics, parse
 from streamgp.filters.noise import parse as parse_noise
 from streamgp.models.base import FittedExpert
@@ -92,6 +93,7 @@ def fit_ensemble(
         guarded=spec.robust,
         recalibrated=spec.recalibrate,
         rests=spec.rest,
+        noise_inputs=chosen_inputs(X, y) if spec.noise_by_input else None,
     )
     return model, table
 

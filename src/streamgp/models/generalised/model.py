@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from streamgp.bases.base import Basis
-from streamgp.core import AnyArray, Info, StreamModel
+from streamgp.core import AnyArray, Described, Info, StreamModel
 from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.engine.blocks import group_by_shape, join_groups, member, split_by_group, stack
 from streamgp.filters.engine.clock import advance, elapsed
@@ -107,19 +107,15 @@ class GeneralisedEnsemble(StreamModel):
         stacks = [group.prior_var.shape for group in self.groups]
         check_ensemble(self.rule, self.order, stacks, state.filters, state.weights)
 
-    def expert_weights(self, state: GeneralisedState) -> Float[np.ndarray, " k"]:
-        """Return the weight of each expert in the next row."""
-        return expert_weights(self.rule, state.weights)
+    def describe(self, state: GeneralisedState) -> Described:
+        """Return the weight of each expert and of each rule in the next row."""
+        return Described(expert_weights(self.rule, state.weights), rule_weights(self.rule, state.weights))
 
     def with_prior_weights(
-        self, state: GeneralisedState, prior_log_weights: Float[AnyArray, " k"] | None
+        self, state: GeneralisedState, prior_log_weights: Float[AnyArray, " k"] | None, rows: int
     ) -> GeneralisedState:
-        """Return the state with the weights at their prior, to whose logarithm `prior_log_weights` are added."""
+        """Return the state with the weights at their prior, to which these are added; `rows` is not used."""
         return replace(state, weights=prior_weights(self.rule, self.log_prior, prior_log_weights))
-
-    def rule_weights(self, state: GeneralisedState) -> dict[str, float]:
-        """Return the weight of each of several weight rules for the next row, by name; empty where there is one."""
-        return rule_weights(self.rule, state.weights)
 
     def init(self, key: Key, horizon: int = 0) -> GeneralisedState:
         """Return the prior state; `key` is not used."""

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
-from scipy.stats import binomtest
 
+from streamgp.numerics.binomial import wilson_interval
 from streamgp.reports import wording
 from streamgp.reports.pages import standing
 from streamgp.reports.pages.stream import BINS, Windows, binned, times
@@ -188,8 +188,7 @@ def reliability_of(predictions: pl.LazyFrame, metrics: dict[str, Any]) -> Reliab
         return None
     found, gaps, chances = [], 0.0, 0.0
     for _, rows, mean, count in frame.iter_rows():
-        interval = binomtest(count, rows).proportion_ci(method="wilson")
-        low, high = float(interval.low), float(interval.high)
+        low, high = wilson_interval(count, rows)
         found.append({"rows": rows, "predicted": mean, "observed": count / rows, "low": low, "high": high})
         gaps += abs(count - rows * mean)
         # What chance alone makes of the gap of a calibrated model, on average.

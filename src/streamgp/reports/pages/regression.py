@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from scipy.stats import binom
 
-from streamgp.reports import wording
-from streamgp.reports.pages import standing
+from streamgp.numerics.binomial import binomial_quantile
+from streamgp.reports import kinds_chart, wording
+from streamgp.reports.pages import standing, steps
 from streamgp.reports.pages.stream import BINS, RECENT, Windows, binned, times
 
 TEMPLATE = "report.html"
@@ -33,7 +33,7 @@ LEVELS = tuple(range(5, 100, 5))
 def columns(metrics: dict[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the columns of the predictions that the page needs, and those that may be missing."""
     needed = (*_COLUMNS, "pit_below") if metrics["task"] == "count" else _COLUMNS
-    return needed, ("conformal_low", "conformal_high")
+    return needed, ("conformal_low", "conformal_high", *steps.COLUMNS)
 
 
 def _others(metrics: dict[str, Any], rows: int) -> list[dict[str, Any]]:
@@ -176,7 +176,7 @@ def coverage_of(
     n = row["n"]
     observed = [row[f"covered{level}"] for level in LEVELS] if n else []
     shares = np.array([row[f"bin{i}"] for i in range(PIT_BINS)]) / max(n, 1)
-    low, high = (float(binom.ppf(p, n, 1 / PIT_BINS)) / max(n, 1) for p in (0.025, 0.975))
+    low, high = (binomial_quantile(p, n, 1 / PIT_BINS) / max(n, 1) for p in (0.025, 0.975))
     return n, observed, shares, (low, high)
 
 
@@ -195,6 +195,8 @@ def calibration(figures: Any, predictions: pl.LazyFrame, metrics: dict[str, Any]
         "off": off,
         "off_text": wording.describe_bands(off),
         "few": n < wording.MIN_ROWS,
+        "worst_kind": wording.worst_kind(metrics),
+        "kind_charts": kinds_chart.panels(figures, metrics),
         "others": _others(metrics, n),
         "levels": LEVELS,
     }

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from streamgp.core import AnyArray, Info, Predictive, StreamModel
+from streamgp.core import AnyArray, Described, Info, Predictive, StreamModel
 from streamgp.likelihoods import AnyPredictive, LatentPredictive
 from streamgp.numerics import tree
 from streamgp.numerics.accelerator import Array, eqx, jax, jnp
@@ -98,10 +98,10 @@ class MultiKernel(StreamModel):
         error, beyond = jnp.ones(self.num_outputs, dtype), jnp.zeros(self.num_outputs, int)
         return MultiKernelState(learner, error, jnp.zeros((), int), nothing, beyond)
 
-    def expert_weights(self, state: MultiKernelState) -> Float[np.ndarray, " n"]:
+    def describe(self, state: MultiKernelState) -> Described:
         """Return the weight of each kernel in the next row: among those drawn, where kernels are drawn."""
         x = jnp.zeros((1, self.num_inputs), state.error.dtype)
-        return np.asarray(self._predict_rows(state, x).weights[0])
+        return Described(np.asarray(self._predict_rows(state, x).weights[0]))
 
     @eqx.filter_jit
     def predict(

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from streamgp.core import AnyArray, Info, Predictive, StreamModel
+from streamgp.core import AnyArray, Described, Info, Predictive, StreamModel
 from streamgp.numerics import keys, tree
 from streamgp.numerics.accelerator import Array, jax, jnp
 from streamgp.numerics.batching import concatenate
@@ -119,12 +119,12 @@ class LocalGPs(StreamModel):
             TargetGuard.empty(e),
         )
 
-    def expert_weights(self, state: LocalState) -> Float[np.ndarray, " j"]:
+    def describe(self, state: LocalState) -> Described:
         """Return the weight of each model: under ``stream`` for the next row, else its share of the rows learnt."""
         if self.combination == "stream":
-            return np.asarray(jnp.exp(combining.normalise_alive(state.models, state.log_weights)))
+            return Described(np.asarray(jnp.exp(combining.normalise_alive(state.models, state.log_weights))))
         rows = np.asarray(state.models.each.rows, dtype=float)
-        return rows / max(rows.sum(), 1.0)
+        return Described(rows / max(rows.sum(), 1.0))
 
     def describe_parts(self, state: LocalState, inputs: Standardiser, targets: Standardiser) -> list[dict[str, Any]]:
         """Describe each model alive: first row, rows learnt, centre and hyperparameters, in the units of the data.

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from collections import Counter
 from io import BytesIO
 from typing import Any
 
@@ -45,7 +46,7 @@ def _check_encoding(encoding: str, kind: str, data: bytes) -> None:
     named = encoding.strip().lower()
     if named not in ("", "identity"):
         raise Problem(415, f"Content-Encoding: expected none, got {named[:40]!r}; send the body uncompressed")
-    if data[:2] in _COMPRESSED or data[:4] == _ZSTD:
+    if data.startswith(_COMPRESSED):
         raise Problem(415, "the body: expected it uncompressed, got compressed bytes; send it as it is")
     charset = re.search(r"charset\s*=\s*\"?([^\s;\"]+)", kind, re.IGNORECASE)
     if charset and charset[1].lower() not in ("utf-8", "utf8", "us-ascii", "ascii"):
@@ -55,11 +56,20 @@ def _check_encoding(encoding: str, kind: str, data: bytes) -> None:
 def _object(data: bytes, where: str) -> dict[str, Any]:
     hooks: Any = _WITHIN if _MAY_OVERFLOW.search(data) else {}
     try:
-        found = json.loads(data, parse_constant=_no_constant, **hooks)
+        found = json.loads(data, parse_constant=_no_constant, object_pairs_hook=_once, **hooks)
     except (ValueError, RecursionError) as error:
         raise Problem(400, f"{where}: expected JSON, got something else ({error})") from None
     if not isinstance(found, dict):
         raise Problem(422, f"{where}: expected an object, got {type(found).__name__}")
+    return found
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object; of a name that is given twice, all but the last would be lost without a word."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(name for name, n in Counter(name for name, _ in pairs).items() if n > 1)
+        raise ValueError(f"{json.dumps(twice)[:80]} is given twice in an object; send each name once")
     return found
 
 
@@ -81,9 +91,11 @@ MAX_DIGITS = 300
 # These parsers are slower, and few bodies need them.
 _WITHIN = {"parse_float": _float, "parse_int": _int}
 _MAY_OVERFLOW = re.compile(rb"[eE]\+?\d{3}|\d{200}")
-# The first bytes of gzip and deflate.
-_COMPRESSED = (b"\x1f\x8b", b"\x78\x9c", b"\x78\x01", b"\x78\xda")
-_ZSTD = b"\x28\xb5\x2f\xfd"
+# The first bytes of gzip, deflate at each of its levels, zstd, bzip2, xz, zip and lz4; none begins JSON or Arrow.
+_COMPRESSED = (
+    *(b"\x1f\x8b", b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda", b"\x28\xb5\x2f\xfd"),
+    *(b"BZh", b"\xfd7zXZ\x00", b"PK\x03\x04", b"\x04\x22\x4d\x18"),
+)
 
 
 def _rows_of_arrow(data: bytes) -> list[dict[str, Any]]:

@@ -1,11 +1,15 @@
 """Checks of requests, except for their rows."""
 
 import asyncio
+import math
 from typing import Any
 
 from fastapi import Request
 
 from streamgp.service.config import StreamConfig, check_texts
+from streamgp.service.live_stream import LiveStream
+from streamgp.service.past import Past
+from streamgp.service.payload import in_seconds
 from streamgp.service.problems import Problem
 
 # A request waits so many seconds for its answer.
@@ -26,14 +30,19 @@ def check_labels(given: list[dict[str, Any]]) -> None:
         raise Problem(422, f"row {row}, y: expected the target, or null if it will never come, got nothing")
 
 
-def position_of(document: dict[str, Any]) -> int:
-    """Return the position of the checkpoint that a request names."""
-    unknown = [name for name in document if name != "position"]
-    if unknown:
-        raise Problem(422, f"expected position alone, got {unknown[0][:80]!r} as well")
-    position = document.get("position")
+def restored_to(document: dict[str, Any], stream: LiveStream) -> int:
+    """Return the position that a request names, or at whose time."""
+    if len(document) != 1 or not document.keys() <= {"position", "time"}:
+        got = ", ".join(document)[:80] or "nothing"
+        raise Problem(422, f"expected position, or time, and nothing else, got {got}")
+    position, moment = document.get("position"), document.get("time")
+    if "time" in document:
+        seconds = in_seconds(moment) if isinstance(moment, str) else math.nan
+        if math.isnan(seconds):
+            raise Problem(422, f"time: expected an ISO date, as 2026-01-31T12:00:00Z, got {moment!r:.80}")
+        return Past(stream).position_at(seconds)
     if not isinstance(position, int) or isinstance(position, bool) or not 0 <= position <= 2**53:
-        raise Problem(422, f"position: expected that of a checkpoint, a whole number, got {position!r:.80}")
+        raise Problem(422, f"position: expected one of the log, a whole number, got {position!r:.80}")
     return position
 
 

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from streamgp.estimators.forecasts import forecast_frame
@@ -14,7 +13,6 @@ from streamgp.service.live_stream import LiveStream
 from streamgp.service.payload import rows_with_inputs
 from streamgp.service.problems import Problem
 from streamgp.service.status import check_ready
-from streamgp.stream.paths import draw_paths
 from streamgp.table import DataError
 
 MAX_STEPS = 1_000
@@ -63,11 +61,10 @@ def _of_one(stream: LiveStream, document: dict[str, Any], h: int, levels: list[f
         raise Problem(422, f"times: expected the times of the {h} steps, as the stream has times")
     given = [{"x": x} | ({"time": times[i]} if config.timed else {}) for i, x in enumerate(steps)]  # type: ignore[index]
     rows = rows_with_inputs(config, given, with_target=False)
-    outlook = stream.view.outlook
+    learner = stream.view.outlook.learner
     stamps = rows.times if config.timed else None
-    rng = np.random.default_rng([config.seed, outlook.state.rows])
-    paths = draw_paths(outlook.settings, outlook.state, rows.X, stamps, PATHS, rng)
-    frame: pl.DataFrame = forecast_frame(paths, outlook.settings.target_map, levels, times, True, None)
+    paths = learner.paths(rows.X, stamps, PATHS)
+    frame: pl.DataFrame = forecast_frame(paths, learner.settings.target_map, levels, times, True, None)
     return {"rows": frame.to_dicts(), "position": stream.knowledge.position}
 
 

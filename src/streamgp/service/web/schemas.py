@@ -2,11 +2,8 @@
 
 from typing import Any
 
-from streamgp.numerics.coding import CYCLES
-from streamgp.service.config import TASKS, StreamConfig
+from streamgp.service.fields import FIELDS, Schema
 from streamgp.service.payload import MAX_ROWS, MAX_TEXT
-
-Schema = dict[str, Any]
 
 NUMBER: Schema = {"type": ["number", "null"]}
 TEXT: Schema = {"type": "string", "minLength": 1, "maxLength": MAX_TEXT}
@@ -55,36 +52,7 @@ FORECAST = _object(
     },
     ("h",),
 )
-CREATE = _object(
-    {
-        "name": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"},
-        "target": {"type": "string", "minLength": 1},
-        "features": {"type": "array", "items": {"type": "string"}},
-        "categories": {
-            "type": "object",
-            "additionalProperties": {"type": "array", "items": {"type": "string"}},
-            "description": "Of features that are text, the levels.",
-        },
-        "calendar": {"type": "array", "items": {"enum": list(CYCLES)}, "description": "Of the time, as inputs too."},
-        "key": {"type": ["string", "null"]},
-        "model": {"type": "string", "default": StreamConfig.model},
-        "task": {"enum": list(TASKS)},
-        "classes": {"type": "array", "items": {"type": "string"}},
-        "timed": {"type": "boolean"},
-        "warmup": {"type": "integer"},
-        "lags": {"type": "array", "items": {"type": "integer"}},
-        "missing_values": {
-            "type": "array",
-            "items": {"type": ["number", "string"]},
-            "description": "What stands for a missing input or target.",
-        },
-        "seed": {"type": "integer"},
-        "max_pending": {"type": "integer"},
-        "history_rows": {"type": "integer"},
-    },
-    ("name", "target"),
-    description="See `StreamConfig` for what each means.",
-)
+CREATE = _object(FIELDS, ("name", "target"))
 PREDICTED = _object(
     {
         "rows": {
@@ -119,11 +87,14 @@ LEARNED = _object(
     ("learned", "position"),
 )
 RESTORE = _object(
-    {"position": {"type": "integer", "minimum": 0, "description": "Of a checkpoint; `checkpoints` lists them."}},
-    ("position",),
+    {
+        "position": {"type": "integer", "minimum": 0, "description": "Of the log; see `checkpoints`."},
+        "time": {"type": "string", "description": "An ISO date: what had come by then. In place of a position."},
+    },
+    (),
 )
 RESTORED = _object(
-    {"restored": {"type": "integer", "description": "The checkpoint's position."}, "position": POSITION},
+    {"restored": {"type": "integer", "description": "The position that it went back to."}, "position": POSITION},
     ("restored", "position"),
 )
 PROBLEM = _object(

@@ -8,7 +8,7 @@ from streamgp.service.status import describe_checkpoints
 from streamgp.service.streams import Streams
 from streamgp.service.web import schemas
 from streamgp.service.web.bodies import answer, plain, read_document
-from streamgp.service.web.checks import known_query, position_of, waited, whole
+from streamgp.service.web.checks import known_query, restored_to, waited, whole
 from streamgp.service.web.schemas import answers, body
 
 
@@ -25,19 +25,20 @@ def of_state(streams: Streams) -> APIRouter:
     async def checkpoint(request: Request, name: str) -> Response:
         return answer(request, await waited(streams.get(name).write_checkpoint()))
 
-    @router.get("/checkpoints", summary="The checkpoints that the stream may be restored to", responses=answers())
+    @router.get("/checkpoints", summary="What the stream may be restored to", responses=answers())
     def checkpoints(request: Request, name: str) -> Response:
         return answer(request, plain(describe_checkpoints(streams.get(name))))
 
     @router.post(
         "/restore",
-        summary="Set the stream back to a checkpoint",
+        summary="Set the stream back to a position or a time",
         openapi_extra=body(schemas.RESTORE, "restore"),
         responses=answers(schemas.RESTORED, 200, 500, 507),
     )
     async def restore(request: Request, name: str) -> Response:
         stream = streams.get(name)
-        position = position_of(await read_document(request))
+        document = await read_document(request)
+        position = await asyncio.to_thread(restored_to, document, stream)
         return answer(request, await waited(await asyncio.to_thread(stream.restore, position)))
 
     @router.post("/alarms/{number}/acknowledge", summary="Note that an alarm was seen", responses=answers())

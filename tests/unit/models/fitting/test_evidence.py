@@ -211,6 +211,7 @@ def test_the_loss_has_the_gradient_of_its_differences(name, ratio):
         / (2 * step)
         for e in step * np.eye(flat.size)
     ]
-    # Beyond it rounding tells as well.
-    rtol = 1e-5 if ratio == 1.0 else 1e-2
-    np.testing.assert_allclose(gradient, differences, rtol=rtol, atol=0.1 * rtol * np.abs(gradient).max())
+    # Beyond it the matrix has a condition of some 1e13: two digits of the largest entry are left on
+    # some processors.
+    rtol, of_largest = (1e-5, 1e-6) if ratio == 1.0 else (1e-2, 1e-2)
+    np.testing.assert_allclose(gradient, differences, rtol=rtol, atol=of_largest * np.abs(gradient).max())

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from oracles.dense import dense_covariance
@@ -150,6 +150,7 @@ def test_a_forecast_of_a_state_from_disk(tmp_path):
 
 
 @pytest.mark.parametrize("engine", ["host", "compiled"])
+@example(row=1, size=1e8, inputs=True)
 @given(row=st.integers(1, N - 1), size=st.sampled_from([1e-6, 1.0, 1e8]), inputs=st.booleans())
 @settings(max_examples=10, deadline=None)
 def test_a_forecast_uses_nothing_after_its_own_row(engine: str, row: int, size: float, inputs: bool):

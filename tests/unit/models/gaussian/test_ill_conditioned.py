@@ -59,7 +59,7 @@ def test_single_rows():
     X, y = stream()
     ens = model(static())
     rows = SingleRow(ens, Standardiser.empty(1), Standardiser.empty(1))
-    rows.load(ens, ens.init(keys.key(0)), 0)
+    rows.load(ens, ens.init(keys.key(0)))
     loc, std = np.empty(ROWS), np.empty(ROWS)
     for i in range(ROWS):
         loc[i], std[i] = (float(a[0, 0]) for a in rows.moments(X[[i]]))

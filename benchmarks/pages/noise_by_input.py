@@ -1,0 +1,89 @@
+"""The tables of noise that follows the inputs: ``python -m benchmarks.pages.noise_by_input``."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from benchmarks.common import markdown
+from benchmarks.common.paths import DOCS, RESULTS_DIR
+
+RESULTS = RESULTS_DIR / "noise_by_input.json"
+LABELS = RESULTS_DIR / "kinds_of_labels.json"
+PAGE = DOCS / "research" / "bands.md"
+
+
+def pages() -> dict[Path, str]:
+    """Return the page with its tables renewed."""
+    runs, labels = (json.loads(path.read_text())["runs"] for path in (RESULTS, LABELS))
+    tables = {
+        "noise by input": table(runs),
+        "kinds of counts": of_counts(labels),
+        "kinds of classes": of_classes(labels),
+    }
+    return {PAGE: markdown.with_tables(PAGE, tables)}
+
+
+def table(runs: dict[str, Any]) -> str:
+    """Render what every stream gains as Markdown."""
+    lines = [
+        "| stream | log density | CRPS | quietest and loudest fifth in the 90% band, without | with "
+        "| worst fifth of any kind, without | with |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, run in runs.items():
+        before, after = run["without"], run["with"]
+        nats, crps = after["pll"] - before["pll"], after["crps"] / before["crps"] - 1.0
+        cells = [name.partition(",")[0] + ("" if run["chosen_on"] else " *"), f"{nats:+.3f}", f"{crps:+.1%}"]
+        # The fifths are those by the noise that the layer predicts, in both runs.
+        cells += [_ends(each["coverage_by"]["predicted_noise"]) for each in (before, after)]
+        cells += [f"{min(map(min, each['coverage_by'].values())):.0%}" for each in (before, after)]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def of_counts(runs: dict[str, Any]) -> str:
+    """Render what the layer would be worth for counts."""
+    lines = [
+        "| stream | nats a row, by inputs | one level for all | worst fifth in the 90% band, without | by inputs |",
+        "|---|---|---|---|---|",
+    ]
+    for name, run in _of_kind(runs, "count"):
+        before, after = run["by inputs"]["worst"]
+        lines.append(
+            f"| {name} | {_gain(run, 'by inputs')} | {_gain(run, 'one for all')} | {before:.0%} | {after:.0%} |"
+        )
+    return "\n".join(lines)
+
+
+def of_classes(runs: dict[str, Any]) -> str:
+    """Render what a temperature would be worth for classes."""
+    lines = [
+        "| stream | wrong | nats a row, by inputs | one temperature for all | worst fifth: right less confidence |",
+        "|---|---|---|---|---|",
+    ]
+    for name, run in _of_kind(runs, "class"):
+        gains = f"{_gain(run, 'by inputs')} | {_gain(run, 'one for all')}"
+        lines.append(f"| {name} | {run['wrong']:.1%} | {gains} | {100.0 * run['off']:+.0f} points |")
+    return "\n".join(lines)
+
+
+def _of_kind(runs: dict[str, Any], kind: str) -> list[tuple[str, dict[str, Any]]]:
+    named = ((f"{'constructed: ' if run['constructed'] else ''}{name}", run) for name, run in runs.items())
+    return [(name, run) for name, run in named if run["kind"] == kind]
+
+
+def _gain(run: dict[str, Any], which: str) -> str:
+    return f"{run[which]['gain']:+.3f} ({run[which]['error']:.3f})"
+
+
+def _ends(fifths: list[float]) -> str:
+    return f"{fifths[0]:.0%} / {fifths[-1]:.0%}"
+
+
+def main() -> None:
+    """Renew the tables."""
+    markdown.write(pages())
+
+
+if __name__ == "__main__":
+    main()

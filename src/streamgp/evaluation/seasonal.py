@@ -1,0 +1,121 @@
+"""The seasonal naive forecasts of a stream: each target as it was a season before, in constant memory.
+
+What one would use instead of a model where targets have seasons (Hyndman and Athanasopoulos 2021, section 5.2).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from streamgp.evaluation.running_sums import PointErrors
+from streamgp.reports.verdicts import SEASONAL
+
+
+def seasonal_name(season: int) -> str:
+    """Return the name of the baseline of a season of so many rows."""
+    return f"{SEASONAL}{season}"
+
+
+def usual_change(past: Float[np.ndarray, "n e"], step: int) -> Float[np.ndarray, " e"]:
+    """Return the mean absolute change of each column over so many rows; NaN where none is known."""
+    if len(past) <= step:
+        return np.full(past.shape[1], np.nan)
+    changes = np.abs(past[step:] - past[:-step])
+    count = np.isfinite(changes).sum(axis=0)
+    return np.where(count, np.nansum(changes, axis=0) / np.maximum(count, 1), np.nan)
+
+
+class SeasonalNaive:
+    """The last targets, what they were a season before each row, and how far off that was.
+
+    With a horizon h, or labels h rows late, the targets of the last h rows are not known: then it is as many seasons
+    before as it takes. Where that target is missing, or before the stream began, the last one known stands in.
+
+    Parameters
+    ----------
+    targets
+        How many there are.
+    kept
+        How many rows to keep while the seasons are not known: those of the warm-up, from which they come.
+    """
+
+    def __init__(self, targets: int, kept: int) -> None:
+        self.seasons: tuple[int, ...] | None = None
+        # Of each target the mean absolute change over the shortest season, or the last row, of the rows kept then.
+        self.scales = np.full(targets, np.nan)
+        self.errors: dict[str, list[PointErrors]] = {}
+        self.unflagged: dict[str, list[PointErrors]] = {}
+        self._kept = max(kept, 1)
+        self._past = np.full((0, targets), np.nan)
+
+    def begin(self, seasons: tuple[int, ...]) -> None:
+        """Take in which seasons there are, each of so many rows; the first call counts."""
+        if self.seasons is not None:
+            return
+        self.seasons = seasons
+        names, targets = [seasonal_name(season) for season in seasons], self._past.shape[1]
+        self.errors, self.unflagged = (
+            {name: [PointErrors() for _ in range(targets)] for name in names} for _ in "ab"
+        )
+        self.scales = usual_change(self._past, min(seasons, default=1))
+
+    def next(
+        self, y: Float[np.ndarray, "n e"], persistence: Float[np.ndarray, "n e"], horizon: int
+    ) -> Float[np.ndarray, "s n e"]:
+        """Return what each season says of the next rows, and take in their targets, NaN where missing."""
+        every = np.concatenate([self._past, y])
+        lags = [season * -(-horizon // season) for season in self.seasons or ()]
+        found = np.stack([persistence] * len(lags)) if lags else np.empty((0, *y.shape))
+        for which, lag in enumerate(lags):
+            at = len(self._past) - lag + np.arange(len(y))
+            before = np.where((at >= 0)[:, None], every[np.maximum(at, 0)], np.nan)
+            found[which] = np.where(np.isnan(before), persistence, before)
+        most = self._kept if self.seasons is None else max(lags, default=0)
+        self._past = every[max(len(every) - most, 0) :].copy()
+        return found
+
+    def add(self, e: int, errors: Float[np.ndarray, "s n"], usual: Bool[np.ndarray, " n"]) -> None:
+        """Count the errors of scored rows of a target; `usual` are not flagged as outliers."""
+        for own, rest, error in zip(self.errors.values(), self.unflagged.values(), errors, strict=True):
+            own[e].add(error)
+            rest[e].add(error[usual])
+
+    def result(self, e: int, variance: float, *, unflagged: bool = False) -> dict[str, Any]:
+        """Return the scores of each season's baseline for a target."""
+        errors = self.unflagged if unflagged else self.errors
+        return {name: each[e].result(variance) for name, each in errors.items()}
+
+    def scaled(self, e: int, mae: float | None) -> float | None:
+        """Return the mean absolute scaled error (Hyndman and Koehler 2006): the warm-up's naive forecasts have 1."""
+        scale = float(self.scales[e])
+        return mae / scale if mae is not None and scale > 0.0 else None
+
+    def to_tree(self) -> dict[str, Any]:
+        """Return the state for a checkpoint."""
+        sums = {
+            which: {name: [dict(vars(each)) for each in errors] for name, errors in getattr(self, which).items()}
+            for which in ("errors", "unflagged")
+        }
+        seasons = None if self.seasons is None else list(self.seasons)
+        return {
+            "seasons": seasons,
+            "scales": self.scales.copy(),
+            "kept": self._kept,
+            "past": self._past.copy(),
+            **sums,
+        }
+
+    @classmethod
+    def from_tree(cls, tree: Mapping[str, Any]) -> "SeasonalNaive":
+        """Restore the state that `to_tree` returned."""
+        found = cls(len(tree["scales"]), tree["kept"])
+        if tree["seasons"] is not None:
+            found.begin(tuple(tree["seasons"]))
+        found.scales, found._past = tree["scales"].copy(), tree["past"].copy()
+        for which in ("errors", "unflagged"):
+            for name, errors in tree[which].items():
+                for each, stored in zip(getattr(found, which)[name], errors, strict=True):
+                    vars(each).update(stored)
+        return found

@@ -1,0 +1,106 @@
+"""The naive forecasts of the next rows from an origin, and how a model does beside them at each step."""
+
+from collections.abc import Mapping, Sequence
+from math import gcd
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from streamgp.evaluation.seasonal import seasonal_name, usual_change
+from streamgp.metrics.judgement import Judgement, PairedLosses
+
+# So many past targets are kept.
+LONGEST_SEASON = 1_000
+SHORTEST_SEASON = 4  # what repeats within fewer rows is no season
+
+
+class StepBaselines:
+    """The last target, and that of a season before, of each season, as forecasts of the next rows.
+
+    Where the target of a season before is missing, the last one known stands in.
+
+    Parameters
+    ----------
+    steps, targets
+        How many rows are forecast, H, and how many targets there are, E.
+    """
+
+    def __init__(self, steps: int, targets: int) -> None:
+        self.seasons: tuple[int, ...] = ()
+        # Of each target the mean absolute change over the shortest season in the rows before the first origin.
+        self.scales = np.full(targets, np.nan)
+        self._past = np.full((LONGEST_SEASON, targets), np.nan)
+        self._forecasts = np.full((0, steps, targets), np.nan)
+        # The squared errors of the model and of each baseline, by step and target; none before the first origin.
+        self._losses: list[list[PairedLosses]] = []
+
+    def take_in(self, y: Float[np.ndarray, "n e"]) -> None:
+        """Take in the targets of the next rows, NaN where missing."""
+        self._past = np.concatenate([self._past, y])[-LONGEST_SEASON:]
+
+    def forecast(self, seasons: Sequence[int]) -> None:
+        """Forecast the next rows from here; the first call decides which seasons are compared."""
+        steps, targets = self._forecasts.shape[1:]
+        if not self._losses:
+            self.seasons = tuple(sorted(each for each in seasons if SHORTEST_SEASON <= each <= LONGEST_SEASON))
+            names = ("persistence", *map(seasonal_name, self.seasons))
+            self._losses = [[PairedLosses(names) for _ in range(targets)] for _ in range(steps)]
+            self.scales = usual_change(self._past, min(self.seasons, default=1))
+        last = _last_known(self._past)
+        found = [np.broadcast_to(last, (steps, targets))]
+        for season in self.seasons:
+            before = self._past[LONGEST_SEASON - season + np.arange(steps) % season]
+            found.append(np.where(np.isnan(before), last, before))
+        self._forecasts = np.stack(found)
+
+    def score(self, first: int, y: Float[np.ndarray, "n e"], errors: Float[np.ndarray, "n e"]) -> None:
+        """Compare the model's errors with those of the baselines, of steps from `first` on, counted from 0."""
+        for h, (target, own) in enumerate(zip(y, errors, strict=True), start=first):
+            naive = target - self._forecasts[:, h]
+            for e, losses in enumerate(self._losses[h]):
+                losses.add(np.array([[own[e], *naive[:, e]]]) ** 2)
+
+    def judgement(self, h: int, e: int) -> Judgement | None:
+        """Return the model beside the baselines at a step, counted from 0; None before the first origin."""
+        return self._losses[h][e].judgement("squared_error") if self._losses else None
+
+    def to_tree(self) -> dict[str, Any]:
+        """Return the state for a checkpoint."""
+        return {
+            "seasons": list(self.seasons),
+            "scales": self.scales.copy(),
+            "past": self._past.copy(),
+            "forecasts": self._forecasts.copy(),
+            "losses": [[each.to_tree() for each in step] for step in self._losses],
+        }
+
+    @classmethod
+    def from_tree(cls, tree: Mapping[str, Any]) -> "StepBaselines":
+        """Restore the state that `to_tree` returned."""
+        found = cls(tree["forecasts"].shape[1], len(tree["scales"]))
+        found.seasons, found.scales = tuple(tree["seasons"]), tree["scales"].copy()
+        found._past, found._forecasts = tree["past"].copy(), tree["forecasts"].copy()
+        found._losses = [[PairedLosses.from_tree(each) for each in step] for step in tree["losses"]]
+        return found
+
+
+def rows_between_origins(steps: int, seasons: Sequence[int]) -> int:
+    """Return how far apart origins are: the least number of rows, from `steps` on, that goes through every season.
+
+    With 48 steps of half hours and an origin every 48 rows, a step would always be of one hour of the day.
+    """
+    every = steps
+    while any(season > 1 and gcd(every, season) > 1 for season in seasons):
+        every += 1
+    return every
+
+
+def _last_known(past: Float[np.ndarray, "n e"]) -> Float[np.ndarray, " e"]:
+    """Return the last target that is known, of each column; NaN where none is."""
+    found = np.full(past.shape[1], np.nan)
+    for e, column in enumerate(past.T):
+        known = np.flatnonzero(np.isfinite(column))
+        if len(known):
+            found[e] = column[known[-1]]
+    return found

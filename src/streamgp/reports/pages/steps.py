@@ -1,0 +1,65 @@
+"""The section of a run's page on forecasts of several rows: error and coverage by step, and some forecasts."""
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from streamgp.reports import step_verdict, verdicts, wording
+from streamgp.reports.kinds_chart import Panel
+from streamgp.reports.step_verdict import of_first_target
+
+COLUMNS = ("step", "ahead_q05", "ahead_q50", "ahead_q95")
+FANS = 6
+_LATEST = 60  # of so many forecasts some are shown
+_MOST_ROWS = 50_000
+
+
+def steps(figures: Any, predictions: pl.LazyFrame, metrics: dict[str, Any]) -> dict[str, Any]:
+    """Draw the scores of each step beside the baselines, and forecasts from origins spread over a season."""
+    entries = of_first_target(metrics)
+    if not entries or not any(each["rows"] for each in entries):
+        return {"step_entries": []}
+    names = [name for name in entries[0]["naive"] if all(name in each["naive"] for each in entries)]
+    curves = {"model": _column(entries, lambda each: each["rmse"])}
+    curves |= {name: _column(entries, lambda each, name=name: each["naive"][name]["rmse"]) for name in sorted(names)}
+    coverage = {
+        level: _column(entries, lambda each, level=level: each["coverage"][level]) for level in ("50", "80", "95")
+    }
+    return {
+        "step_entries": entries,
+        "step_verdict": step_verdict.sentence(metrics),
+        "step_legend": [
+            (*figures.step_style(list(curves), name), verdicts.heading(metrics, name)) for name in sorted(names)
+        ],
+        "step_errors": figures.step_errors(curves),
+        "step_coverage": figures.step_coverage(coverage),
+        "fans": _fans(figures, predictions, metrics),
+    }
+
+
+def _column(entries: list[dict[str, Any]], value: Any) -> np.ndarray:
+    return np.array([value(each) for each in entries], float)
+
+
+def _fans(figures: Any, predictions: pl.LazyFrame, metrics: dict[str, Any]) -> list[Panel]:
+    """Draw some of the latest forecasts, from origins spread over the shortest season."""
+    about = metrics["steps_ahead"]
+    if not set(COLUMNS) <= set(predictions.collect_schema().names()):
+        return []
+    count = about["steps"]
+    rows = predictions.tail(min((_LATEST + 1) * about["origins_every"], _MOST_ROWS)).collect()
+    step = rows["step"].to_numpy()
+    first = [i for i in np.flatnonzero(step == 1).tolist() if i + count <= len(step) and step[i + count - 1] == count]
+    season = min(about["seasons"], default=0)
+    if season and first:
+        first.sort(key=lambda i: (rows["position"][i] % season, i))
+        first = sorted({first[round(k)] for k in np.linspace(0, len(first) - 1, FANS)})
+    found = []
+    for number, i in enumerate(first[-FANS:]):
+        title = f"from row {rows['row'][i]:,}"
+        if "time" in rows.columns:
+            title = f"from {wording.clock(float(rows['time'][i]))}"
+        before = rows[max(i - max(count // 2, 4), 0) : i]
+        found.append(Panel(title, figures.fan(f"fan{number}", title, before, rows[i : i + count])))
+    return found
