@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from live_streams import KINDS, PATIENCE, Y, copied, known, learn, predict, rows, same, step, working
 from streamgp.app.cli import app
 from streamgp.service import history
-from streamgp.service.archive import DAY, Archive, first_kept, kept_entries
+from streamgp.service.archive import DAY, NAME, Archive, first_kept, kept_entries
 from streamgp.service.backup import back_up
 from streamgp.service.config import StreamConfig
 from streamgp.service.live_stream import LiveStream
@@ -214,3 +214,16 @@ def test_whoever_reads_while_the_archive_begins_finds_the_log(tmp_path: Path):
         archive.close()
         assert {each[0] for each in found if each is not None} <= {1, 2} and None not in found
         assert first_kept(tmp_path / name) is not None
+
+
+def test_no_file_comes_and_goes_while_the_first_entries_are_archived(tmp_path: Path):
+    # Whoever copies the directory lists it first.
+    with working(tmp_path / "power") as stream:
+        listed = {path.name for path in stream.directory.iterdir()}
+        assert NAME in listed
+        step(stream, rows(range(60), {}))
+        stream.write_checkpoint().result(60)
+        step(stream, rows(range(60, 70), {}))
+        stream.write_checkpoint().result(60)
+        later = {path.name for path in stream.directory.iterdir()}
+    assert listed <= later

@@ -41,7 +41,8 @@ class Archive:
 
     def __init__(self, directory: Path, days: int, megabytes: int) -> None:
         self.path = directory / NAME
-        # Open from the first entry on, so that its files do not come and go while the directory is copied.
+        # Open from the first entry on, so that its files do not come and go while the directory is copied. For the
+        # same reason the file is made before the first row.
         self._db: sqlite3.Connection | None = None
         self._days = days
         self._bytes = megabytes * MEGABYTE
@@ -83,8 +84,7 @@ class Archive:
             raise
 
     def _opened(self) -> sqlite3.Connection:
-        if not self.path.exists():
-            self._make()
+        self.make()
         db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
         try:
             db.execute("PRAGMA synchronous=FULL")
@@ -94,8 +94,10 @@ class Archive:
             raise
         return db
 
-    def _make(self) -> None:
-        """Make the database under another name first: whoever reads finds it whole, or not at all."""
+    def make(self) -> None:
+        """Make the file where there is none, under another name first: who reads it finds it whole, or not at all."""
+        if self._days == 0 or self.path.exists():
+            return
         begun = self.path.with_name(f"{NAME}-begun")
         for name in ("", "-wal", "-shm"):
             begun.with_name(begun.name + name).unlink(missing_ok=True)

@@ -88,6 +88,9 @@ class EventLog:
         self._digest = digest_of(self._files.path)
         self._mark()
         self._end.sync()
+        if archive is not None:
+            with suppress(OSError, sqlite3.Error):  # its first entries ask for it again
+                archive.make()
 
     def _notices(self, had_entries: bool) -> list[str]:
         path = self._end.path
