@@ -1,6 +1,7 @@
 """Late labels by replay: before each prediction, a fresh learner is given the labelled rows in the order of the rows.
 
-On a stream without times, time stamps count the labels, so that the rows that wait are time that has passed.
+On a stream without times, time stamps count the labels, so that the rows that wait are time that has passed. Where past
+targets are inputs, the learner is given the rows without a label among them too, as rows that are passed over.
 """
 
 from collections.abc import Callable
@@ -53,32 +54,39 @@ class LateReplay:
             self.weights = self.weights or PlainLateWeights(len(own))
             self.weights.learn(own, densities(predictive, float(y[0])), scale)
 
-    def learner(self, row: int) -> tuple[StreamLearner, list[int]]:
-        """Return a learner of what is known before a row comes, and the rows that it has learnt."""
+    def learner(self, row: int) -> tuple[StreamLearner, int, int]:
+        """Return a learner of what is known before a row comes, how many rows it has learnt, and where it stands."""
         waits = [r for r in range(row) if r not in self.labels and row - r <= self.limit]
         known = [r for r, y in sorted(self.labels.items()) if np.isfinite(y).all()]
         learner = self.make(True)
         open_from = min(waits, default=row)
         if len(known) >= learner.warmup and known[learner.warmup - 1] >= open_from:
             known = known[: learner.warmup - 1]  # the fit waits until no row before waits
-        stamps = np.arange(float(len(known))) if self.times is None else self.times[known]
-        for _ in learner.learn(self.X[known], np.array([self.labels[r] for r in known]), stamps):
+        end = max(known, default=-1) + 1
+        rows = known
+        if learner.settings.spec.lags:
+            end = max(end, open_from)
+            rows = [r for r in range(end) if r in known or r not in self.labels or np.isnan(self.labels[r]).any()]
+        has_label = np.array([r in known for r in rows], bool)
+        stamps = np.cumsum(has_label) - has_label * 1.0 if self.times is None else self.times[rows]
+        y = np.array([self.labels[r] if r in known else np.full(self.y.shape[1], np.nan) for r in rows])
+        for _ in learner.learn(self.X[rows], y.reshape(-1, self.y.shape[1]), stamps):
             pass
-        return learner, known
+        return learner, len(known), end
 
     def predict(self, row: int) -> Any:
         """Return the prediction of a row when it comes."""
-        learner, learnt = self.learner(row)
+        learner, learnt, end = self.learner(row)
         stand = []
-        for r in range(max(learnt, default=-1) + 1, row):
+        for r in range(end, row):
             if r in self.labels and np.isfinite(self.labels[r]).all():
                 stand.append(self.labels[r])
-            elif r not in self.labels and row - r <= self.limit:
+            elif (r not in self.labels and row - r <= self.limit) or learner.settings.spec.lags:
                 stand.append(self.means[r])
         inputs = learner.state.inputs
         lags = inputs.lags.learn(np.array(stand).reshape(-1, self.y.shape[1]))
         learner.state = replace(learner.state, inputs=replace(inputs, lags=lags))
-        stamp = float(len(learnt) + len(stand)) if self.times is None else self.times[row]
+        stamp = float(learnt + len(stand)) if self.times is None else self.times[row]
         predictive = learner.predict(self.X[row : row + 1], np.array([stamp]))
         if not (self.weighs and learner.is_warmed_up and stand):
             return predictive

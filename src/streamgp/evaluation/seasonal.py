@@ -27,11 +27,20 @@ def usual_change(past: Float[np.ndarray, "n e"], step: int) -> Float[np.ndarray,
     return np.where(count, np.nansum(changes, axis=0) / np.maximum(count, 1), np.nan)
 
 
+def carried_on(y: Float[np.ndarray, "n e"], season: int) -> Float[np.ndarray, "n e"]:
+    """Return targets with those a season before in place of missing ones; NaN where there is none either."""
+    found = y.copy()
+    for row in np.flatnonzero(np.isnan(y[season:]).any(axis=1)) + season:
+        found[row] = np.where(np.isnan(found[row]), found[row - season], found[row])
+    return found
+
+
 class SeasonalNaive:
     """The last targets, what they were a season before each row, and how far off that was.
 
     With a horizon h, or labels h rows late, the targets of the last h rows are not known: then it is as many seasons
-    before as it takes. Where that target is missing, or before the stream began, the last one known stands in.
+    before as it takes. For a missing target stands that of a season before it. Where there is none, or before the
+    stream began, the last one known stands in.
 
     Parameters
     ----------
@@ -48,32 +57,38 @@ class SeasonalNaive:
         self.errors: dict[str, list[PointErrors]] = {}
         self.unflagged: dict[str, list[PointErrors]] = {}
         self._kept = max(kept, 1)
-        self._past = np.full((0, targets), np.nan)
+        # The last targets as each season has them; until the seasons are known, as they came.
+        self._pasts = [np.full((0, targets), np.nan)]
 
     def begin(self, seasons: tuple[int, ...]) -> None:
         """Take in which seasons there are, each of so many rows; the first call counts."""
         if self.seasons is not None:
             return
         self.seasons = seasons
-        names, targets = [seasonal_name(season) for season in seasons], self._past.shape[1]
+        names, (past,) = [seasonal_name(season) for season in seasons], self._pasts
+        targets = past.shape[1]
         self.errors, self.unflagged = (
             {name: [PointErrors() for _ in range(targets)] for name in names} for _ in "ab"
         )
-        self.scales = usual_change(self._past, min(seasons, default=1))
+        self.scales = usual_change(past, min(seasons, default=1))
+        self._pasts = [carried_on(past, season) for season in seasons]
 
     def next(
         self, y: Float[np.ndarray, "n e"], persistence: Float[np.ndarray, "n e"], horizon: int
     ) -> Float[np.ndarray, "s n e"]:
         """Return what each season says of the next rows, and take in their targets, NaN where missing."""
-        every = np.concatenate([self._past, y])
-        lags = [season * -(-horizon // season) for season in self.seasons or ()]
-        found = np.stack([persistence] * len(lags)) if lags else np.empty((0, *y.shape))
-        for which, lag in enumerate(lags):
-            at = len(self._past) - lag + np.arange(len(y))
+        if self.seasons is None:
+            self._pasts = [np.concatenate([self._pasts[0], y])[-self._kept :]]
+            return np.empty((0, *y.shape))
+        found = np.empty((len(self.seasons), *y.shape))
+        for which, season in enumerate(self.seasons):
+            lag = season * -(-horizon // season)
+            past = self._pasts[which]
+            every = carried_on(np.concatenate([past, y]), season)
+            at = len(past) - lag + np.arange(len(y))
             before = np.where((at >= 0)[:, None], every[np.maximum(at, 0)], np.nan)
             found[which] = np.where(np.isnan(before), persistence, before)
-        most = self._kept if self.seasons is None else max(lags, default=0)
-        self._past = every[max(len(every) - most, 0) :].copy()
+            self._pasts[which] = every[-lag:].copy()
         return found
 
     def add(self, e: int, errors: Float[np.ndarray, "s n"], usual: Bool[np.ndarray, " n"]) -> None:
@@ -103,7 +118,7 @@ class SeasonalNaive:
             "seasons": seasons,
             "scales": self.scales.copy(),
             "kept": self._kept,
-            "past": self._past.copy(),
+            "pasts": [past.copy() for past in self._pasts],
             **sums,
         }
 
@@ -113,7 +128,7 @@ class SeasonalNaive:
         found = cls(len(tree["scales"]), tree["kept"])
         if tree["seasons"] is not None:
             found.begin(tuple(tree["seasons"]))
-        found.scales, found._past = tree["scales"].copy(), tree["past"].copy()
+        found.scales, found._pasts = tree["scales"].copy(), [past.copy() for past in tree["pasts"]]
         for which in ("errors", "unflagged"):
             for name, errors in tree[which].items():
                 for each, stored in zip(getattr(found, which)[name], errors, strict=True):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.evaluation.seasonal import seasonal_name, usual_change
+from streamgp.evaluation.seasonal import carried_on, seasonal_name, usual_change
 from streamgp.metrics.judgement import Judgement, PairedLosses
 
 # So many past targets are kept.
@@ -18,7 +18,7 @@ SHORTEST_SEASON = 4  # what repeats within fewer rows is no season
 class StepBaselines:
     """The last target, and that of a season before, of each season, as forecasts of the next rows.
 
-    Where the target of a season before is missing, the last one known stands in.
+    For a missing target stands that of a season before it; where there is none either, the last one known.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class StepBaselines:
         last = _last_known(self._past)
         found = [np.broadcast_to(last, (steps, targets))]
         for season in self.seasons:
-            before = self._past[LONGEST_SEASON - season + np.arange(steps) % season]
+            before = carried_on(self._past, season)[LONGEST_SEASON - season + np.arange(steps) % season]
             found.append(np.where(np.isnan(before), last, before))
         self._forecasts = np.stack(found)
 

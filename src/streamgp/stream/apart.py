@@ -256,7 +256,7 @@ class TargetsLearner(StreamLearner):
         """Return the state after the warm-up's rows so far, had each target been learnt by itself from the start."""
         known, one = known_rows(self.state), self.settings.of_one_target
         known = known if self.timed else known._replace(times=None)
-        start = first_state(one, self.state.num_classes, one.first_categories)
+        start = replace(first_state(one, self.state.num_classes, one.first_categories), passed=self.state.passed)
         parts = []
         for e in range(self.num_outputs):
             learner = self._of_one(start)

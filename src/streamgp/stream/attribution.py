@@ -17,7 +17,7 @@ from streamgp.stream.sample import RowSample
 from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
 from streamgp.stream.tasks import moments_of
-from streamgp.stream.warmup import known_rows, reread
+from streamgp.stream.warmup import known_rows, passed_over, reread
 
 PAST_TARGETS = "past targets"
 MOST_ODD = 0.5  # of the rows; where it is more, none is left out
@@ -67,7 +67,7 @@ def _of_warmup(settings: StreamSettings, state: StreamState) -> RowSample:
     known, h = known_rows(state), settings.horizon
     _, usual, read, _ = reread(settings, state, known)
     lags = LaggedTargets.empty(state.inputs.lags.lags, settings.num_outputs)
-    X = lags.widen(read, known.y, state.targets.mean, own=h > 0)
+    X = lags.widen_among(read, known.y, state.targets.mean, passed_over(settings, state), own=h > 0)
     rows = RawRows(X[: max(len(X) - h, 0)], known.y[h:], None)
     return RowSample.empty(X.shape[1], settings.num_outputs).offer(rows, (usual != known.y).any(axis=1)[h:])
 

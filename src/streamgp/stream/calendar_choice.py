@@ -5,7 +5,8 @@ from jaxtyping import Float
 
 from streamgp.numerics.coding import cycle
 from streamgp.stream.clock import is_dated
-from streamgp.stream.lag_choice import CLOCK_ERRORS, LONGER_LAGS, Lags, gains, scores
+from streamgp.stream.lag_choice import ALL_LEARNT, CLOCK_ERRORS, LONGER_LAGS, Lags, gains, scores
+from streamgp.stream.passed_rows import PassedRows
 from streamgp.table.calendar import CYCLES, calendar_columns
 
 LEAST = 4.0  # usual steps of the clock that a cycle must have
@@ -19,6 +20,7 @@ def choose_calendar(
     times: Float[np.ndarray, " n"],
     horizon: int = 0,
     delay: int = 0,
+    passed: PassedRows = ALL_LEARNT,
 ) -> tuple[str, ...]:
     """Choose cycles by how well regressions on the inputs and them predict the later half of the rows.
 
@@ -28,7 +30,7 @@ def choose_calendar(
 
     Parameters
     ----------
-    X, y, horizon, delay
+    X, y, horizon, delay, passed
         As those of `choose_lags`.
     lags
         Of the targets, of which the short ones are inputs too.
@@ -42,9 +44,14 @@ def choose_calendar(
     """
     rest, found = list(candidates(times)), list[str]()
     lags = tuple(lag for lag in lags if lag - delay <= max(LONGER_LAGS[-1]))
-    score = scores(X, y, lags, horizon, delay)
+
+    def score_of(names: list[str]) -> np.ndarray:
+        columns = np.column_stack([X, _shape(times, names)]) if names else X
+        return scores(columns, y, lags, horizon, delay, passed=passed)
+
+    score = score_of([])
     while rest:
-        each = [scores(np.column_stack([X, _shape(times, [*found, name])]), y, lags, horizon, delay) for name in rest]
+        each = [score_of([*found, name]) for name in rest]
         worth = [other.sum() if gains(other - score, CLOCK_ERRORS) else -np.inf for other in each]
         best = int(np.argmax(worth))
         if not worth[best] > score.sum():

@@ -16,6 +16,7 @@ from streamgp.stream.categories import Categories
 from streamgp.stream.imputation import Filled, Imputer
 from streamgp.stream.lags import LaggedTargets
 from streamgp.stream.level_effects import LevelEffects
+from streamgp.stream.passed_rows import PassedRows
 from streamgp.stream.tasks import task_of
 
 MIN_BOUNDED = 16  # rows whose range says how far inputs may go
@@ -248,9 +249,12 @@ class StreamInputs:
         bounds, rest = _split(_bounds(X, spec, self._are_worth, of_calendar), self._own)
         return replace(self, scaling=_scaling(X, spec, of_calendar), bounds=bounds, rest_bounds=rest)
 
-    def with_lags(self, lags: tuple[int, ...], y: np.ndarray) -> "StreamInputs":
+    def with_lags(self, lags: tuple[int, ...], y: np.ndarray, passed: PassedRows) -> "StreamInputs":
         """Return the same with these lags at the end of a warm-up, whose usual targets are `y`."""
-        known = self.lags if lags == self.lags.lags else LaggedTargets.empty(lags, y.shape[1]).learn(y)
+        known = self.lags
+        if lags != known.lags or len(passed.after):
+            empty = LaggedTargets.empty(lags, y.shape[1])
+            known = empty.learn(passed.whole(y, max(lags, default=0)), known.outliers)
         return replace(self, lags=replace(known, outliers=known.outliers.with_usual(y)))
 
 

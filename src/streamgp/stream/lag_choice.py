@@ -10,6 +10,7 @@ from streamgp.models.options import MIN_WARMUP
 from streamgp.numerics.standardise import Standardiser
 from streamgp.stream.clock import is_dated, is_steady, rows_by_cycle
 from streamgp.stream.lags import LaggedTargets
+from streamgp.stream.passed_rows import PassedRows
 
 FIRST_LAGS: tuple[int, ...] = (1,)  # in use until they are chosen
 LONGER_LAGS: tuple[tuple[int, ...], ...] = ((1, 2), (1, 2, 3))  # beside them
@@ -21,6 +22,8 @@ MAX_ROW_GAIN = 5.0  # a row counts for no more, in nats
 _BLOCK = 32  # rows that are predicted by the same regression
 _PRIOR_ROWS = 1.0  # what the prior of the coefficients, and of the noise, counts for
 
+ALL_LEARNT = PassedRows.none()
+
 Lags = tuple[int, ...]
 
 
@@ -29,7 +32,8 @@ def choose_lags(
     y: Float[np.ndarray, "n e"],
     horizon: int = 0,
     delay: int = 0,
-    times: Float[np.ndarray, " n"] | None = None,
+    times: Float[np.ndarray, " m"] | None = None,
+    passed: PassedRows = ALL_LEARNT,
 ) -> tuple[int, ...]:
     """Choose lags by how well regressions on the inputs and them predict the later half of the rows.
 
@@ -49,8 +53,10 @@ def choose_lags(
         How many rows late a target is known: the short lags are 1 to 3 more, a season is as many of its periods as
         it takes.
     times
-        Of the rows. Where they are of a calendar, the seasons are the rows of an hour, a day, a week or a year, see
+        Of all rows, those passed over among them. Where they are of a calendar, the seasons are the rows of an hour, a day, a week or a year, see
         `streamgp.stream.clock`; where they keep no step there is none.
+    passed
+        Rows without a target among these.
 
     Returns
     -------
@@ -64,7 +70,8 @@ def choose_lags(
         for each in candidates:
             if n >= MIN_WARMUP + X.shape[1] + e * len(each):
                 since = max(each)  # rows that lack a lag would speak for one that does without
-                gain = scores(X, y, each, horizon, delay, since) - scores(X, y, lags, horizon, delay, since)
+                with_it, without = (scores(X, y, lags, horizon, delay, since, passed) for lags in (each, lags))
+                gain = with_it - without
                 if gains(gain, min_errors) and gain.mean() > most:
                     found, most = each, float(gain.mean())
         return found
@@ -105,6 +112,7 @@ def scores(
     horizon: int,
     delay: int = 0,
     since: int = 0,
+    passed: PassedRows = ALL_LEARNT,
 ) -> Float[np.ndarray, " m"]:
     """Return the log density of the targets of the later half of the rows, a target's share of each row.
 
@@ -112,7 +120,8 @@ def scores(
     where that is later.
     """
     n, e = y.shape
-    inputs = LaggedTargets.empty(lags, e).widen(X, y, y.mean(axis=0), own=horizon > 0)[: n - horizon]
+    widened = LaggedTargets.empty(lags, e).widen_among(X, y, y.mean(axis=0), passed, own=horizon > 0)
+    inputs = widened[: n - horizon]
     targets, first = y[horizon:], max(n // 2, since + n // 4) - horizon
     scale = Standardiser.empty(e).update(y[: n // 2])
     inputs = np.asarray(Standardiser.empty(inputs.shape[1]).update(inputs[since:first]).transform(inputs))

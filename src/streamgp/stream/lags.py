@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float
 from streamgp.core import AnyArray
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.stream.lag_outliers import OutlierMemory
+from streamgp.stream.passed_rows import PassedRows
 
 
 def lag_names(targets: Sequence[str], lags: Sequence[int]) -> list[str]:
@@ -21,8 +22,8 @@ def lag_names(targets: Sequence[str], lags: Sequence[int]) -> list[str]:
 class LaggedTargets:
     """The last targets learnt, and the rows of inputs widened by those that lie some fixed numbers of rows back.
 
-    Lag l of a row is the target of the l-th row before it among the rows that were learnt: rows that were skipped
-    do not count. Every method reads only targets before the row that it widens. While the stream is younger than a
+    Lag l of a row is the target of the l-th row before it. For a row without a target stands what was predicted of it;
+    rows that were skipped do not count. Every method reads only targets before the row that it widens. While the stream is younger than a
     lag, its column holds `fill`. That is meant to be the mean of the targets by which they are standardised, so that
     a missing lag says nothing: after standardisation it is zero, or next to it. (The first target ever seen would
     serve as well on a slow stream, but an odd one would be repeated in as many rows as the longest lag has.)
@@ -77,6 +78,21 @@ class LaggedTargets:
         # A lag is at least 1, so that no row meets its own target unless it is to.
         ends = [len(known) - lag + own for lag in self.lags]
         return np.concatenate([X, *(known[end - len(X) : end] for end in ends)], axis=1)
+
+    def widen_among(
+        self,
+        X: Float[np.ndarray, "n d"],
+        y: Float[np.ndarray, "n e"],
+        fill: Float[AnyArray, " e"],
+        passed: PassedRows,
+        own: bool = False,
+    ) -> Float[np.ndarray, "n w"]:
+        """Return the rows learnt of a stream from its first one on, as `widen` does, with rows passed over among them."""
+        if not self.lags or not len(passed.after):
+            return self.widen(X, y, fill, own)
+        whole, places = passed.whole(y, max(self.lags)), passed.places(len(X))
+        past = self.widen(np.empty((len(whole), 0)), whole, fill, own)
+        return np.concatenate([X, past[places]], axis=1)
 
     def learn(self, y: Float[np.ndarray, "n e"], outliers: OutlierMemory | None = None) -> "LaggedTargets":
         """Return what is known after the rows with the targets `y`.

@@ -171,10 +171,17 @@ class LateLabels:
             )
 
     def _unlearnt(self) -> np.ndarray:
-        """Return what stands for the targets (n, E) of the rows after the last one learnt, but for those without."""
+        """Return what stands for the targets (n, E) of the rows after the last one learnt.
+
+        Those that will never have a label count where past targets are inputs, as there a row keeps its distance.
+        """
         taught = self._open == self.next_row  # perhaps by others
         after = [] if taught else [self._rows[number] for number in range(self._states[-1][0], self.next_row)]
-        stand = [row.predicted.mean if row.y is None else row.y for row in after if row.y is None or row.is_labelled]
+        stand = [
+            row.y if row.is_labelled else row.predicted.mean
+            for row in after
+            if row.y is None or row.is_labelled or self.learner.state.inputs.lags.lags
+        ]
         return np.array(stand).reshape(-1, self.learner.num_outputs)
 
     # Labels

@@ -85,7 +85,10 @@ def next_batch(settings: StreamSettings, state: StreamState, rows: RawRows) -> t
     n = min(len(rows.X), max_batch(settings, state))
     unlabelled = _has_nan(rows.y[:n])
     if unlabelled[0]:
-        return state, rows.part(slice(leading(unlabelled))), _pass_over
+        n = leading(unlabelled)
+        if lags := _looking_back(settings, state):  # no row of a batch is a lag of another
+            n = min(n, lags[0])
+        return state, rows.part(slice(n)), _pass_over
     n = leading(~unlabelled)
     if state.inputs.gains is None:
         gaps = state.inputs.have_gaps(rows.X[:n])
@@ -101,22 +104,40 @@ def next_batch(settings: StreamSettings, state: StreamState, rows: RawRows) -> t
 
 
 def _pass_over(settings: StreamSettings, state: StreamState, rows: RawRows, progress: Progress) -> Learnt:
-    """Predict rows with a target missing, each as if it were the next one.
+    """Predict rows with a target missing, each as if it were the next one, but that lags keep their distance.
 
-    Of several targets those that are there teach how their errors go together, and no row teaches anything else.
+    What was predicted stands as a lag for a target that is missing. Of several targets those that are there teach how
+    their errors go together, and no row teaches anything else.
     """
+    state = state if state.is_warmed_up else replace(state, passed=state.passed.add(state.rows, len(rows.X)))
     if settings.horizon:  # the forecast that the next target is to meet
         forecast = tree.map(lambda a: np.repeat(a[:1], len(rows.X), axis=0), state.forecasts.parts[0])
         info = _described(state, forecast[0])._replace(rules=forecast[1])
     else:
-        info = _described(state, predict_next(settings, state, rows.X, rows.times))
+        info = _described(state, _predict_in_order(settings, state, rows))
     counted = replace(state, imputed_values=state.imputed_values + int(np.isnan(rows.X).sum()))
+    if _looking_back(settings, state) and state.rows:
+        past = np.where(np.isnan(rows.y), np.asarray(info.predictive.mean), rows.y)
+        counted = replace(counted, inputs=replace(counted.inputs, lags=counted.inputs.lags.learn(past)))
     if state.correlation is None or np.isnan(rows.y).all():
         return counted, info
     correlation, matrices = state.correlation.learn(info.predictive, rows.y)
     if not settings.horizon:
         info = info._replace(predictive=replace(info.predictive, correlation=matrices[:-1]))
     return replace(counted, correlation=correlation), info
+
+
+def _looking_back(settings: StreamSettings, state: StreamState) -> tuple[int, ...]:
+    """Return the lags that count rows without a target: none with a horizon, which counts the rows learnt."""
+    return () if settings.horizon else state.inputs.lags.lags
+
+
+def _predict_in_order(settings: StreamSettings, state: StreamState, rows: RawRows) -> AnyPredictive:
+    """Predict the next rows, of which none is a lag of another, in the units of the targets."""
+    X, extra = fill_next(settings, state, rows.X)
+    return predict_rows(
+        settings, state, state.inputs.lags.widen(X, rows.y, state.targets.mean), rows.times, extra
+    )
 
 
 def _learn_new_class(settings: StreamSettings, state: StreamState, rows: RawRows, progress: Progress) -> Learnt:
@@ -234,7 +255,8 @@ def _relearnt(
     settings: StreamSettings, state: StreamState, categories: Categories, progress: Progress
 ) -> StreamState:
     """Return the state after the rows of the warm-up so far, as if all this had been known from the start."""
-    rows, again = known_rows(state), first_state(settings, state.num_classes, categories)
+    rows = known_rows(state)
+    again = replace(first_state(settings, state.num_classes, categories), passed=state.passed)
     rows = rows if settings.timed else rows._replace(times=None)
     while len(rows.X):
         again, batch, learn = next_batch(settings, again, rows)

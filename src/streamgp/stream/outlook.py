@@ -55,9 +55,11 @@ class WaitingRow:
 
 
 def as_raw(rows: Sequence[WaitingRow], timed: bool) -> RawRows:
-    """Return rows with labels as the learner takes them."""
+    """Return rows as the learner takes them: those without a label have NaN for each target."""
     times = np.array([row.time for row in rows]) if timed else None
-    return RawRows(np.stack([row.x for row in rows]), np.array([row.y for row in rows]), times)
+    absent = np.full(len(rows[0].predicted.mean), np.nan)
+    y = np.array([absent if row.y is None else row.y for row in rows])
+    return RawRows(np.stack([row.x for row in rows]), y, times)
 
 
 def rows_to_tree(rows: Sequence[WaitingRow], width: int, outputs: int) -> dict[str, Any]:

@@ -19,10 +19,14 @@ Known = tuple[int, StreamState]
 def replayed(
     learner: StreamLearner, rows: Mapping[int, WaitingRow], begin: Known, end: int, *, warming_up: bool
 ) -> list[Known]:
-    """Return what is known after blocks of the rows up to `end`; unless `warming_up`, before the warm-up's last."""
+    """Return what is known after blocks of the rows up to `end`; unless `warming_up`, before the warm-up's last.
+
+    Where past targets are inputs, a row without a label is one that is passed over.
+    """
     settings, (at, state), found = learner.settings, begin, []
     learner = learner.at(settings, state, learner.progress)
-    new = [number for number in range(at, end) if rows[number].is_labelled]
+    all_count = bool(settings.spec.lags) or settings.spec.chooses_lags  # rows without a label are passed over
+    new = [number for number in range(at, end) if all_count or rows[number].is_labelled]
     while new:
         free = warming_up or state.is_warmed_up
         part = new[: BLOCK if free else min(BLOCK, settings.warmup - 1 - state.rows)]

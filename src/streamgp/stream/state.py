@@ -19,6 +19,7 @@ from streamgp.stream.correlation import ErrorCorrelation
 from streamgp.stream.error_watch import ErrorWatch
 from streamgp.stream.forecast_queue import Forecasts, Origins
 from streamgp.stream.inputs import StreamInputs
+from streamgp.stream.passed_rows import PassedRows
 from streamgp.stream.reservoir import Reservoir
 from streamgp.stream.rows import RawRows
 from streamgp.stream.sample import RowSample
@@ -44,6 +45,8 @@ class StreamState:
         The table of the fitted experts; empty before the fit.
     warmup_rows
         The rows of the warm-up so far, in batches; None once it is over.
+    passed
+        Where rows without a target lay among those; none once it is over.
     inputs
         What is known of the inputs.
     targets
@@ -83,6 +86,7 @@ class StreamState:
     restarted: frozenset[int] = frozenset()
     experts: tuple[FittedExpert, ...] = ()
     warmup_rows: tuple[RawRows, ...] | None = ()
+    passed: PassedRows = field(default_factory=PassedRows.none)
     forecasts: Forecasts = field(default_factory=Forecasts)
     reservoir: Reservoir | None = None
     sample: RowSample | None = None
@@ -183,6 +187,7 @@ class StreamState:
             "restarted": sorted(self.restarted),
             "experts": [asdict(expert) for expert in self.experts],
             "kept": None if self.warmup_rows is None else tuple(concatenate(list(self.warmup_rows))),
+            "passed": self.passed,
             "inputs": self.inputs.scaling,
             "bounds": self.inputs.bounds,
             "rest_bounds": self.inputs.rest_bounds,
@@ -237,6 +242,7 @@ class StreamState:
             restarted=frozenset(tree["restarted"]),
             experts=tuple(FittedExpert(**expert) for expert in tree["experts"]),
             warmup_rows=None if tree["kept"] is None else (RawRows(*tree["kept"]),),
+            passed=tree["passed"],
             forecasts=tree["forecasts"],
             reservoir=tree["reservoir"],
             sample=tree["sample"],

@@ -20,6 +20,7 @@ from streamgp.stream.gains import with_measured_gains
 from streamgp.stream.inputs import USUAL, Extra, StreamInputs
 from streamgp.stream.lag_choice import LONGER_LAGS, choose_lags
 from streamgp.stream.lags import LaggedTargets
+from streamgp.stream.passed_rows import PassedRows
 from streamgp.stream.renewal import conditioned_apart
 from streamgp.stream.rows import RawRows
 from streamgp.stream.sample import RowSample
@@ -82,6 +83,11 @@ def reread(
     return replace(state, inputs=inputs), usual, X, extra
 
 
+def passed_over(settings: StreamSettings, state: StreamState) -> PassedRows:
+    """Return where lags have rows without a target to count; a horizon counts the rows learnt, and so do its lags."""
+    return PassedRows.none() if settings.horizon else state.passed
+
+
 def rebuild(settings: StreamSettings, state: StreamState, progress: Progress) -> StreamState:
     """Standardise by the rows so far and condition a model on them; at the end of the warm-up, a fitted one.
 
@@ -97,16 +103,17 @@ def rebuild(settings: StreamSettings, state: StreamState, progress: Progress) ->
         chosen = state.inputs.lags.lags
         if spec.chooses_lags:
             chosen = _chosen_lags(settings, state, X, _for_choices(usual, y))
-        state = replace(state, inputs=state.inputs.with_lags(chosen, usual))
+        state = replace(state, inputs=state.inputs.with_lags(chosen, usual, passed_over(settings, state)))
     # The first rows' lags are missing still, but now there is a mean to stand in for them.
     lags = LaggedTargets.empty(state.inputs.lags.lags, settings.num_outputs)
-    widened, inputs = (lags.widen(X, each, targets.mean, own=h > 0) for each in (usual, y))
+    passed = passed_over(settings, state)
+    widened, inputs = (lags.widen_among(X, each, targets.mean, passed, own=h > 0) for each in (usual, y))
     usual_kinds = np.full(state.rows, USUAL)
     rebuilt = replace(
         state,
         warmup_rows=(rows,),
         suspects=_suspects(rows, state.inputs.categories.columns) if ends else state.suspects,
-        seasons=_seasons(settings, rows, state.inputs.lags.lags) if ends else (),
+        seasons=_seasons(settings, state, state.inputs.lags.lags) if ends else (),
         targets=targets,
         inputs=state.inputs.scaled_by(widened, spec),
         origins=Origins.empty(h, inputs.shape[1]).paired(inputs, usual_kinds)[2],
@@ -153,7 +160,8 @@ def with_calendar(settings: StreamSettings, state: StreamState, categories: Cate
     if times is not None:
         too_long = longer_than(times)
         lags = _chosen_lags(settings, state, X, usual) if settings.spec.chooses_lags else settings.spec.lags
-        chosen = choose_calendar(X, task.as_numbers(usual), lags, times, settings.horizon, settings.delay)
+        numbers = task.as_numbers(usual)
+        chosen = choose_calendar(X, numbers, lags, times, settings.horizon, settings.delay, passed_over(settings, state))
     return replace(categories, calendar=(*chosen, *categories.entries), too_long=too_long)
 
 
@@ -163,20 +171,21 @@ def _chosen_lags(settings: StreamSettings, state: StreamState, X: np.ndarray, y:
     They are chosen beside the other inputs, but not beside the calendar: see `choose_calendar`.
     """
     of_calendar = state.inputs.categories.of_calendar(X.shape[1])
-    times = _clock(settings, known_rows(state))
-    return choose_lags(
-        X[:, ~of_calendar], y, settings.horizon, settings.delay, None if times is None else np.sort(times)
-    )
+    passed = passed_over(settings, state)
+    times = _whole_clock(settings, state, passed)
+    return choose_lags(X[:, ~of_calendar], y, settings.horizon, settings.delay, times, passed)
 
 
-def _seasons(settings: StreamSettings, rows: RawRows, lags: tuple[int, ...]) -> tuple[tuple[int, str], ...]:
+def _seasons(
+    settings: StreamSettings, state: StreamState, lags: tuple[int, ...]
+) -> tuple[tuple[int, str], ...]:
     """Return the cycles of the clock of which the rows show two, and the longest lag that is no short one."""
-    times = _clock(settings, rows)
-    found = {} if times is None or not is_dated(times) else cycles_by_rows(np.sort(times))
+    times = _whole_clock(settings, state, state.passed)
+    found = {} if times is None or not is_dated(times) else cycles_by_rows(times)
     longest = max(lags, default=0)
     if longest - settings.delay > LONGER_LAGS[-1][-1]:
         found.setdefault(longest, "")
-    return tuple(sorted((season, name) for season, name in found.items() if 2 * season <= len(rows.X)))
+    return tuple(sorted((season, name) for season, name in found.items() if 2 * season <= state.rows))
 
 
 def _for_choices(usual: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -189,6 +198,15 @@ def _clock(settings: StreamSettings, rows: RawRows) -> np.ndarray | None:
     if settings.timed:
         return rows.times
     return whole(rows.X[:, settings.dates[0]]) if settings.dates else None
+
+
+def _whole_clock(settings: StreamSettings, state: StreamState, passed: PassedRows) -> np.ndarray | None:
+    """Return the times of all rows of the warm-up, ascending; those of rows passed over lie between their neighbours."""
+    times = _clock(settings, known_rows(state))
+    if times is None:
+        return None
+    places = passed.places(len(times))
+    return np.interp(np.arange(places[-1] + 1), places, np.sort(times))
 
 
 def _suspects(rows: RawRows, codes: tuple[int, ...]) -> np.ndarray:
@@ -207,7 +225,7 @@ def _ended(
     # The fit has seen these rows: they may shape the beliefs, but tell little of the race of the experts.
     log_weights = None if info is None else _prior_log_weights(settings, state, info, y[settings.horizon :])
     model_state = state.model.with_prior_weights(model_state, log_weights, state.rows)
-    return replace(state, model_state=model_state, warmup_rows=None)
+    return replace(state, model_state=model_state, warmup_rows=None, passed=PassedRows.none())
 
 
 def _provisional(

@@ -34,8 +34,7 @@ def test_errors_by_step_are_those_of_a_loop(stored_at: int):
         for h in range(STEPS):
             for e in range(2):
                 last = next(value for value in y[origin - 1 :: -1, e] if not np.isnan(value))
-                before = y[origin + h % SEASON - SEASON, e]
-                season = last if np.isnan(before) else before
+                season = next((v for v in y[origin + h % SEASON - SEASON :: -SEASON, e] if not np.isnan(v)), last)
                 target = y[origin + h, e]
                 errors = [ours[origin + h, e], target - last, target - season]
                 if not np.isnan(target):

@@ -1,0 +1,67 @@
+"""Where rows without a target lay among those of the warm-up, so that a lag keeps its distance over them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from streamgp.numerics.checkpoint.encoding import register
+
+LONGEST = 1_000  # rows passed over at one place that count: no lag is longer
+SHORTEST_SEASON = 4  # a lag of fewer rows is no season
+
+
+@register
+@dataclass(frozen=True)
+class PassedRows:
+    """How many rows were predicted and not learnt, and after how many that were; no method changes it.
+
+    Attributes
+    ----------
+    after, count
+        For each place the number of rows learnt before it, ascending, and that of the rows passed over there.
+    """
+
+    after: Int[np.ndarray, " k"]
+    count: Int[np.ndarray, " k"]
+
+    @classmethod
+    def none(cls) -> "PassedRows":
+        """Return that every row was learnt."""
+        return cls(np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+    def check_restored(self) -> None:
+        """Raise ValueError if places are not in order, or hold no row."""
+        if len(self.after) != len(self.count) or (np.diff(self.after, prepend=0) < 1).any() or (self.count < 1).any():
+            raise ValueError(f"expected places in ascending order with rows each, got {self.after}, {self.count}")
+
+    def add(self, learnt: int, rows: int) -> "PassedRows":
+        """Return the same with so many rows more, passed over after so many learnt; before the first none counts."""
+        if not learnt or not rows:
+            return self
+        after, count = self.after, self.count
+        if len(after) and after[-1] == learnt:
+            after, count, rows = after[:-1], count[:-1], rows + int(count[-1])
+        return PassedRows(np.append(after, learnt), np.append(count, min(rows, LONGEST)))
+
+    def places(self, n: int) -> Int[np.ndarray, " n"]:
+        """Return which rows of the stream, counted from the first one learnt, the first n learnt were."""
+        before = np.concatenate([[0], np.cumsum(self.count)])
+        return np.arange(n) + before[np.searchsorted(self.after, np.arange(n), side="right")]
+
+    def whole(self, y: Float[np.ndarray, "n e"], longest: int) -> Float[np.ndarray, "m e"]:
+        """Return the targets of all rows up to the n-th one learnt; for those passed over something stands.
+
+        Where the longest of the lags is a season, that is the target of a season before, moved by as much as the last
+        one had changed since its own season before; else the last target. No row's stand-in knows a later target.
+        """
+        if not len(self.after):
+            return y
+        places = self.places(len(y))
+        found = np.full((int(places[-1]) + 1 if len(y) else 0, y.shape[1]), np.nan)
+        found[places] = y
+        for row in np.setdiff1d(np.arange(len(found)), places, assume_unique=True):
+            found[row] = found[row - 1]
+            if longest >= SHORTEST_SEASON and row > longest:
+                found[row] += found[row - longest] - found[row - 1 - longest]
+        return found
