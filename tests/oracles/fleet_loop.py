@@ -225,6 +225,8 @@ class FleetLoop:
         """Predict a row, then learn it."""
         row = self.predict(x, time)
         if np.isnan(y):
+            if self.columns[0].count >= YOUNG:  # what was predicted stands as a lag
+                self.targets.append(row.weights @ row.mean)
             return row
         row.log_density = np.log(row.weights @ density(y, row.mean, row.var, self.dof))
         center, scale = self.places[0]

@@ -1,7 +1,7 @@
 """Late labels by replay: before each prediction, a fresh learner is given the labelled rows in the order of the rows.
 
-On a stream without times, time stamps count the labels, so that the rows that wait are time that has passed. Where past
-targets are inputs, the learner is given the rows without a label among them too, as rows that are passed over.
+On a stream without times, time stamps count the labels, so that the rows that wait are time that has passed. Where
+past targets are inputs, the learner is given the rows without a label among them too, as rows that are passed over.
 """
 
 from collections.abc import Callable

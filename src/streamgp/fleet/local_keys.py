@@ -132,10 +132,12 @@ class LocalKeys:
             if not unlabelled[at].any():
                 new, found.log_density[at] = model.learn(before, ahead, X[at], y[at], times[at], scored)
                 put(states, k, new)
+            elif model.features.lags:
+                put(states, k, model.pass_over(before, ahead))
 
         for at in rounds(key):
             at = at[np.argsort(key[at], kind="stable")]
-            # Rows without a target apart: they are only predicted.
+            # Rows without a target apart: they are predicted, and passed over.
             self._in_blocks(learn, [at[~unlabelled[at]], at[unlabelled[at]]])
         return found
 

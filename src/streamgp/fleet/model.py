@@ -144,6 +144,15 @@ class FleetModel:
             log_density,
         )
 
+    def pass_over(self, states: KeyStates, ahead: Ahead) -> KeyStates:
+        """Return the states after rows without a target: what `ahead` predicted of them stands as their lag.
+
+        Young keys, whose scale comes from their last targets, know nothing of such rows.
+        """
+        young = states.moments.count[:, 0] < YOUNG
+        moved = np.concatenate([states.past[:, 1:], ahead.mixture.moments[0][:, None]], axis=1)
+        return replace(states, past=np.where(young[:, None], states.past, moved))
+
     def _scored(
         self, states: KeyStates, ahead: Ahead, y: np.ndarray, error: np.ndarray, log_density: np.ndarray
     ) -> KeyScores:

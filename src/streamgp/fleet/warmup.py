@@ -10,8 +10,9 @@ from streamgp.fleet.experts import FleetExperts
 from streamgp.fleet.features import FeatureMap
 from streamgp.fleet.model import FleetModel
 from streamgp.fleet.prior import ROUGH_STEPS, FittedPrior, PooledPrior, Sums, fit, root
-from streamgp.fleet.scales import REACH, KeyMoments, PoolScales
+from streamgp.fleet.scales import REACH, YOUNG, KeyMoments, PoolScales
 from streamgp.fleet.states import put, take
+from streamgp.stream.passed_rows import SHORTEST_SEASON
 
 # The number of features of every expert; it is larger if there are more inputs.
 FEATURES = 20
@@ -64,13 +65,12 @@ def rounds(key: Int[np.ndarray, " n"]) -> list[Int[np.ndarray, " m"]]:
 def fit_fleet(rows: PooledRows, lags: Sequence[int], season: int | str | None, dated: bool, seed: int) -> FleetModel:
     """Fit what all keys share to the rows of the warm-up."""
     known = ~np.isnan(rows.y)
-    rows = PooledRows(*(a[known] for a in rows))
-    by_key = [np.flatnonzero(rows.key == k) for k in np.unique(rows.key)[:MAX_KEYS].tolist()]
+    by_key = [np.flatnonzero(rows.key == k) for k in np.unique(rows.key[known])[:MAX_KEYS].tolist()]
     values = np.column_stack([rows.y, rows.X])
-    scales = PoolScales.of([values[at] for at in by_key])
+    scales = PoolScales.of([values[at[known[at]]] for at in by_key])
     unit = median_gap(rows, dated)
     if season == "auto":
-        season = find_season([rows.y[at] for at in by_key])
+        season = find_season([_between(rows.y[at]) for at in by_key])
     looked_back = tuple(sorted({*lags, int(season)} if season else {*lags}))
     periods = tuple(period for period, largest in PERIODS if dated and unit <= largest)
     plain = FeatureMap(looked_back, periods, rows.X.shape[1], np.zeros((0, 0)))
@@ -141,6 +141,12 @@ def find_season(targets: list[np.ndarray]) -> int | None:
     return int(high[0]) if len(high) else None
 
 
+def _between(y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    """Return targets with those that are missing on a line between their neighbours."""
+    rows, known = np.arange(len(y)), ~np.isnan(y)
+    return np.interp(rows, rows[known], y[known])
+
+
 def _widened(fitted: FittedPrior, features: int) -> FittedPrior:
     """Return the prior of the first features as one of more, of which the others have no weight."""
     more = features - len(fitted.mean)
@@ -166,14 +172,27 @@ def _sums(features: FeatureMap, scales: PoolScales, rows: PooledRows) -> Sums:
         center, scale = scales.locate(before)
         phi = features(features.standardise(past[k], X, rows.times[at], center, scale))
         kept.append((k, phi, (y - center[:, 0]) / scale[:, 0]))
-        past[k] = np.concatenate([past[k][:, 1:], y[:, None]], axis=1)
+        known = ~np.isnan(y)
+        # A row without a target is passed over as `FleetModel.pass_over` does, but that nothing is predicted yet.
+        moves = known | (before.count[:, 0] >= YOUNG)
+        last = np.where(known, y, _carried_on(past[k], max(features.lags, default=0)))
+        past[k[moves]] = np.concatenate([past[k[moves], 1:], last[moves, None]], axis=1)
+        k, y, X, before, scale = k[known], y[known], X[known], take(before, known), scale[known]
         ordinary = np.zeros(len(k), bool)
         put(moments, k, scales.learn_row(before, past[k], np.column_stack([y, X]), scale, ordinary))
     k, phi, u = (np.concatenate(each) for each in zip(*kept, strict=True))
-    usable = np.abs(u) <= REACH
+    usable = np.abs(u) <= REACH  # and known
     k, phi, u = k[usable], phi[usable], u[usable]
     gram, cross = np.zeros((num_keys, F, F)), np.zeros((num_keys, F))
     for i in range(num_keys):
         mine = k == i
         gram[i], cross[i] = phi[mine].T @ phi[mine], u[mine] @ phi[mine]
     return Sums(gram, cross, np.bincount(k, u * u, num_keys), np.bincount(k, minlength=num_keys).astype(float))
+
+
+def _carried_on(past: Float[np.ndarray, "n w"], longest: int) -> Float[np.ndarray, " n"]:
+    """Return the target of a season before, moved by as much as the last one has changed over one; else the last."""
+    last = past[:, -1]
+    if not SHORTEST_SEASON <= longest < past.shape[1]:
+        return last
+    return np.where(np.isnan(past[:, -1 - longest]), last, last + past[:, -longest] - past[:, -1 - longest])

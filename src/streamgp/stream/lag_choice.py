@@ -53,8 +53,8 @@ def choose_lags(
         How many rows late a target is known: the short lags are 1 to 3 more, a season is as many of its periods as
         it takes.
     times
-        Of all rows, those passed over among them. Where they are of a calendar, the seasons are the rows of an hour, a day, a week or a year, see
-        `streamgp.stream.clock`; where they keep no step there is none.
+        Of all rows, those passed over among them. Where they are of a calendar, the seasons are the rows of an hour,
+        a day, a week or a year, see `streamgp.stream.clock`; where they keep no step there is none.
     passed
         Rows without a target among these.
 

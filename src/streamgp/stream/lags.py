@@ -22,11 +22,12 @@ def lag_names(targets: Sequence[str], lags: Sequence[int]) -> list[str]:
 class LaggedTargets:
     """The last targets learnt, and the rows of inputs widened by those that lie some fixed numbers of rows back.
 
-    Lag l of a row is the target of the l-th row before it. For a row without a target stands what was predicted of it;
-    rows that were skipped do not count. Every method reads only targets before the row that it widens. While the stream is younger than a
-    lag, its column holds `fill`. That is meant to be the mean of the targets by which they are standardised, so that
-    a missing lag says nothing: after standardisation it is zero, or next to it. (The first target ever seen would
-    serve as well on a slow stream, but an odd one would be repeated in as many rows as the longest lag has.)
+    Lag l of a row is the target of the l-th row before it. For a row without a target stands what was predicted of
+    it; rows that were skipped do not count. Every method reads only targets before the row that it widens. While the
+    stream is younger than a lag, its column holds `fill`. That is meant to be the mean of the targets by which they
+    are standardised, so that a missing lag says nothing: after standardisation it is zero, or next to it. (The first
+    target ever seen would serve as well on a slow stream, but an odd one would be repeated in as many rows as the
+    longest lag has.)
 
     Parameters
     ----------
@@ -87,7 +88,7 @@ class LaggedTargets:
         passed: PassedRows,
         own: bool = False,
     ) -> Float[np.ndarray, "n w"]:
-        """Return the rows learnt of a stream from its first one on, as `widen` does, with rows passed over among them."""
+        """Return the rows learnt from the first one on, as `widen` does, where others among them were passed over."""
         if not self.lags or not len(passed.after):
             return self.widen(X, y, fill, own)
         whole, places = passed.whole(y, max(self.lags)), passed.places(len(X))

@@ -135,9 +135,7 @@ def _looking_back(settings: StreamSettings, state: StreamState) -> tuple[int, ..
 def _predict_in_order(settings: StreamSettings, state: StreamState, rows: RawRows) -> AnyPredictive:
     """Predict the next rows, of which none is a lag of another, in the units of the targets."""
     X, extra = fill_next(settings, state, rows.X)
-    return predict_rows(
-        settings, state, state.inputs.lags.widen(X, rows.y, state.targets.mean), rows.times, extra
-    )
+    return predict_rows(settings, state, state.inputs.lags.widen(X, rows.y, state.targets.mean), rows.times, extra)
 
 
 def _learn_new_class(settings: StreamSettings, state: StreamState, rows: RawRows, progress: Progress) -> Learnt:

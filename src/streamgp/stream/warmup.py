@@ -161,7 +161,9 @@ def with_calendar(settings: StreamSettings, state: StreamState, categories: Cate
         too_long = longer_than(times)
         lags = _chosen_lags(settings, state, X, usual) if settings.spec.chooses_lags else settings.spec.lags
         numbers = task.as_numbers(usual)
-        chosen = choose_calendar(X, numbers, lags, times, settings.horizon, settings.delay, passed_over(settings, state))
+        chosen = choose_calendar(
+            X, numbers, lags, times, settings.horizon, settings.delay, passed_over(settings, state)
+        )
     return replace(categories, calendar=(*chosen, *categories.entries), too_long=too_long)
 
 
@@ -176,9 +178,7 @@ def _chosen_lags(settings: StreamSettings, state: StreamState, X: np.ndarray, y:
     return choose_lags(X[:, ~of_calendar], y, settings.horizon, settings.delay, times, passed)
 
 
-def _seasons(
-    settings: StreamSettings, state: StreamState, lags: tuple[int, ...]
-) -> tuple[tuple[int, str], ...]:
+def _seasons(settings: StreamSettings, state: StreamState, lags: tuple[int, ...]) -> tuple[tuple[int, str], ...]:
     """Return the cycles of the clock of which the rows show two, and the longest lag that is no short one."""
     times = _whole_clock(settings, state, state.passed)
     found = {} if times is None or not is_dated(times) else cycles_by_rows(times)
@@ -201,7 +201,7 @@ def _clock(settings: StreamSettings, rows: RawRows) -> np.ndarray | None:
 
 
 def _whole_clock(settings: StreamSettings, state: StreamState, passed: PassedRows) -> np.ndarray | None:
-    """Return the times of all rows of the warm-up, ascending; those of rows passed over lie between their neighbours."""
+    """Return the times of all rows of the warm-up, ascending, those of rows passed over between their neighbours."""
     times = _clock(settings, known_rows(state))
     if times is None:
         return None
