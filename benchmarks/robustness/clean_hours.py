@@ -21,7 +21,7 @@ from streamgp import StreamingGPRegressor, evaluate
 def alarms_of(model: str, rows: int, seed: int) -> list[list[object]]:
     """Return the alarms of one stream, as seed, row and kind."""
     stream = steps.Stream("hours", seed, steps.WARMUP + rows)
-    learner = StreamingGPRegressor(model, warmup=steps.WARMUP, lags="auto", random_state=seed)
+    learner = StreamingGPRegressor(model, warmup=steps.WARMUP, lags="auto", calendar=None, random_state=seed)
     y, first, after = stream.usual + stream.noise, slice(steps.WARMUP), slice(steps.WARMUP, None)
     learner.partial_fit(y=y[first], **stream.part(first))
     found = evaluate(learner, y=y[after], **stream.part(after), alarms=True, progress=False, weights=False)

@@ -8,7 +8,7 @@ any alarm before it.
 
 - *features*: three normal inputs, a curve of one and a line of another, and independent noise.
 - *hours*: hourly values with a daily cycle and autoregressive noise (0.9 from one hour to the next), of which no
-  input tells: a step of 3 standard deviations is then much like what comes by itself.
+  input tells, nor the calendar: a step of 3 standard deviations is then much like what comes by itself.
 """
 
 import json
@@ -73,7 +73,8 @@ class Stream:
 def tried(model: str, lags: str, data: str, seed: int) -> dict[str, Any]:
     """Return the alarms before the change and after each, as rows after it and kinds."""
     stream, began = Stream(data, seed), time.process_time()
-    learner = StreamingGPRegressor(model, warmup=WARMUP, lags=None if lags == "none" else "auto", random_state=seed)
+    options: dict[str, Any] = {"lags": None if lags == "none" else "auto", "calendar": None}
+    learner = StreamingGPRegressor(model, warmup=WARMUP, random_state=seed, **options)
     quiet: dict[str, Any] = {"alarms": True, "progress": False, "weights": False}
     before = evaluate(learner, y=(stream.usual + stream.noise)[:AT], **stream.part(slice(AT)), **quiet)
     deviation = float(np.median(before.std[-100:]))
