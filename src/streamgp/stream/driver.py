@@ -92,6 +92,8 @@ class Driver:
         self._unread: list[np.ndarray] = []  # rows that the imputer has yet to learn
         # Rows that the sample and the reservoir have yet to take in, with their means, and which were outliers.
         self._untaken: list[tuple[RawRows, np.ndarray | None, np.ndarray]] = []
+        # Inputs, and targets as lags have them, of rows that forecasts have yet to know.
+        self._unkept: list[tuple[np.ndarray, np.ndarray]] = []
         # Predictions and targets from which the correlation of their errors has yet to be learnt.
         self._unrelated: list[tuple[AnyPredictive, np.ndarray]] = []
         self.rows = state.rows
@@ -206,6 +208,8 @@ class Driver:
                 means, flagged = np.asarray(info.predictive.mean), np.asarray(info.flagged)
                 stand, outliers = lags.standing_in(rows.y, means, flagged, self._settings.rows_ahead)
             self._inputs = replace(self._inputs, lags=lags.learn(stand, outliers))
+            if self._state.recent is not None:
+                self._unkept.append((seen.read.X, stand))
         self.rows += n
         self.is_due = self.rows == self._ends_at or (self._row is not None and self._row.is_due)
         if self.rows % SETTLED_EVERY == 0:
@@ -258,6 +262,9 @@ class Driver:
             if state.reservoir is not None:
                 state = with_rows(self._settings, state, rows, np.concatenate(means), flagged)
             self._untaken = []
+        if self._unkept and state.recent is not None:
+            inputs, targets = (np.concatenate(each) for each in zip(*self._unkept, strict=True))
+            state, self._unkept = replace(state, recent=state.recent.learn(inputs, targets)), []
         self._state = replace(state, rows=self.rows)
         self._ends_at = self._next_end()
 

@@ -114,11 +114,16 @@ def _pass_over(settings: StreamSettings, state: StreamState, rows: RawRows, prog
         forecast = tree.map(lambda a: np.repeat(a[:1], len(rows.X), axis=0), state.forecasts.parts[0])
         info = _described(state, forecast[0])._replace(rules=forecast[1])
     else:
-        info = _described(state, _predict_in_order(settings, state, rows))
+        X, extra = fill_next(settings, state, rows.X)
+        wide = state.inputs.lags.widen(X, rows.y, state.targets.mean)  # no row of a batch is a lag of another
+        info = _described(state, predict_rows(settings, state, wide, rows.times, extra))
     counted = replace(state, imputed_values=state.imputed_values + int(np.isnan(rows.X).sum()))
     if _looking_back(settings, state) and state.rows:
         past = np.where(np.isnan(rows.y), np.asarray(info.predictive.mean), rows.y)
-        counted = replace(counted, inputs=replace(counted.inputs, lags=counted.inputs.lags.learn(past)))
+        recent = None if counted.recent is None else counted.recent.learn(X, past)
+        counted = replace(
+            counted, inputs=replace(counted.inputs, lags=counted.inputs.lags.learn(past)), recent=recent
+        )
     if state.correlation is None or np.isnan(rows.y).all():
         return counted, info
     correlation, matrices = state.correlation.learn(info.predictive, rows.y)
@@ -130,12 +135,6 @@ def _pass_over(settings: StreamSettings, state: StreamState, rows: RawRows, prog
 def _looking_back(settings: StreamSettings, state: StreamState) -> tuple[int, ...]:
     """Return the lags that count rows without a target: none with a horizon, which counts the rows learnt."""
     return () if settings.horizon else state.inputs.lags.lags
-
-
-def _predict_in_order(settings: StreamSettings, state: StreamState, rows: RawRows) -> AnyPredictive:
-    """Predict the next rows, of which none is a lag of another, in the units of the targets."""
-    X, extra = fill_next(settings, state, rows.X)
-    return predict_rows(settings, state, state.inputs.lags.widen(X, rows.y, state.targets.mean), rows.times, extra)
 
 
 def _learn_new_class(settings: StreamSettings, state: StreamState, rows: RawRows, progress: Progress) -> Learnt:

@@ -7,6 +7,8 @@ from streamgp.core import trimmed
 from streamgp.models.base import PathFamily
 from streamgp.numerics.precision import in_float64
 from streamgp.numerics.threads import one_blas_thread
+from streamgp.stream.direct_steps import DRAWS, averaged, direct, moved
+from streamgp.stream.passed_rows import SHORTEST_SEASON
 from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
 from streamgp.stream.tasks import TRIM
@@ -22,6 +24,9 @@ def draw_paths(
     rng: np.random.Generator,
 ) -> Float[np.ndarray, "n h e"]:
     """Draw n paths of the targets of the next h rows, jointly, in the units of the targets.
+
+    Where past targets are inputs, each step after the first has the moments that the model and a regression of that
+    step have together: see `streamgp.stream.direct_steps`.
 
     Parameters
     ----------
@@ -45,14 +50,26 @@ def draw_paths(
     if times is not None and state.last_time is not None:
         gaps = np.diff(times, prepend=state.last_time).tolist()
     mean, scale = np.asarray(state.targets.mean), np.asarray(state.targets.scale)
-    lags, found = state.inputs.lags, np.empty((n, len(X), settings.num_outputs))
-    past = lags.known(n, mean)
+    lags, drawn = state.inputs.lags, n if state.recent is None else max(n, DRAWS)
+    found, past = np.empty((drawn, len(X), settings.num_outputs)), lags.known(drawn, mean)
     with one_blas_thread():
         weights = np.asarray(trimmed(state.weights, TRIM if settings.spec.robust else 0.0))
-        paths = family.paths(state.model, state.model_state, weights, n, rng)
-        for step, rows in enumerate(state.inputs.paths(X, n, rng)):
+        paths = family.paths(state.model, state.model_state, weights, drawn, rng)
+        for step, rows in enumerate(state.inputs.paths(X, drawn, rng)):
             wide = np.concatenate([rows, *(past[:, -lag] for lag in lags.lags)], axis=1)
             y = paths.step(state.inputs.standardised(wide), gaps[step])
             found[:, step] = mean + scale * paths.recalibrated(y)
             past = np.concatenate([past[:, 1:], mean + scale * y[:, None]], axis=1)
+        if state.recent is not None:
+            ahead = state.inputs.coded(X)
+            regressed = direct(
+                state.recent, ahead, _seasons(state), state.inputs.categories.of_calendar(ahead.shape[1])
+            )
+            found = moved(found, averaged((found.mean(axis=0), found.var(axis=0)), regressed))[:n]
     return settings.target_map.inverse(found)
+
+
+def _seasons(state: StreamState) -> list[int]:
+    """Return after how many rows the stream may repeat itself: cycles of the clock, and long lags."""
+    long = [lag for lag in state.inputs.lags.lags if lag >= SHORTEST_SEASON]
+    return sorted({*long, *(season for season, _ in state.seasons if season >= SHORTEST_SEASON)})

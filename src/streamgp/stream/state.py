@@ -20,6 +20,7 @@ from streamgp.stream.error_watch import ErrorWatch
 from streamgp.stream.forecast_queue import Forecasts, Origins
 from streamgp.stream.inputs import StreamInputs
 from streamgp.stream.passed_rows import PassedRows
+from streamgp.stream.recent_rows import RecentRows
 from streamgp.stream.reservoir import Reservoir
 from streamgp.stream.rows import RawRows
 from streamgp.stream.sample import RowSample
@@ -57,6 +58,8 @@ class StreamState:
         The provisional model or the fitted one, and its state.
     reservoir
         The rows that new experts are fitted to, as the model takes them; None where none ever are.
+    recent
+        The last rows, where past targets are inputs, for forecasts many rows ahead; None in the warm-up.
     sample
         A uniform sample of the rows learnt; None in the warm-up, whose rows are all kept.
     errors
@@ -89,6 +92,7 @@ class StreamState:
     passed: PassedRows = field(default_factory=PassedRows.none)
     forecasts: Forecasts = field(default_factory=Forecasts)
     reservoir: Reservoir | None = None
+    recent: RecentRows | None = None
     sample: RowSample | None = None
     errors: ErrorWatch = field(default_factory=ErrorWatch)
     correlation: ErrorCorrelation | None = None
@@ -198,6 +202,7 @@ class StreamState:
             "model": self.model,
             "state": self.model_state,
             "reservoir": self.reservoir,
+            "recent": self.recent,
             "sample": self.sample,
             "errors": self.errors,
             "target_range": self.target_range,
@@ -245,6 +250,7 @@ class StreamState:
             passed=tree["passed"],
             forecasts=tree["forecasts"],
             reservoir=tree["reservoir"],
+            recent=tree["recent"],
             sample=tree["sample"],
             errors=tree["errors"],
             correlation=tree["correlation"],

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from streamgp.core import Info, Predictive, StreamModel
-from streamgp.models.base import FittedModel, WarmupRows
+from streamgp.models.base import FittedModel, PathFamily, WarmupRows
 from streamgp.numerics import keys, tree
 from streamgp.numerics.batching import concatenate
 from streamgp.numerics.precision import computed
@@ -21,6 +21,7 @@ from streamgp.stream.inputs import USUAL, Extra, StreamInputs
 from streamgp.stream.lag_choice import LONGER_LAGS, choose_lags
 from streamgp.stream.lags import LaggedTargets
 from streamgp.stream.passed_rows import PassedRows
+from streamgp.stream.recent_rows import RecentRows
 from streamgp.stream.renewal import conditioned_apart
 from streamgp.stream.rows import RawRows
 from streamgp.stream.sample import RowSample
@@ -142,7 +143,9 @@ def rebuild(settings: StreamSettings, state: StreamState, progress: Progress) ->
         learnt = RawRows(inputs[: state.rows - h], y[h:], None)
         sample = RowSample.empty(inputs.shape[1], settings.num_outputs)
         glitches = (usual != y).any(axis=1)
-        rebuilt = replace(rebuilt, sample=sample.offer(learnt, glitches[h:]))
+        rebuilt = replace(
+            rebuilt, sample=sample.offer(learnt, glitches[h:]), recent=_recent(settings, state, X, usual)
+        )
         if settings.transforms:
             target_range = TargetRange.empty(settings.num_outputs).learn(y, glitches)[0]
             rebuilt = replace(rebuilt, target_range=target_range)
@@ -207,6 +210,20 @@ def _whole_clock(settings: StreamSettings, state: StreamState, passed: PassedRow
         return None
     places = passed.places(len(times))
     return np.interp(np.arange(places[-1] + 1), places, np.sort(times))
+
+
+def _recent(settings: StreamSettings, state: StreamState, X: np.ndarray, usual: np.ndarray) -> RecentRows | None:
+    """Return the rows of the warm-up, those passed over among them, where forecasts are to be regressed on such rows.
+
+    The papers' models are asked for later rows as they are.
+    """
+    lags = state.inputs.lags.lags
+    if settings.horizon or not lags or not settings.spec.robust or not isinstance(settings.family, PathFamily):
+        return None
+    y = state.passed.whole(usual, max(lags))
+    rows = np.full((len(y), X.shape[1]), np.nan)
+    rows[state.passed.places(len(X))] = X
+    return RecentRows(rows[:0], y[:0]).learn(rows, y)
 
 
 def _suspects(rows: RawRows, codes: tuple[int, ...]) -> np.ndarray:

@@ -1,0 +1,146 @@
+"""Forecasts of each step by a regression of its own, and what they and paths of a model say together.
+
+A model that predicts the next row can be asked for later ones by feeding it what it said: its errors then grow on
+each other. A regression of the target h rows ahead on what is known now has no such errors, but knows only lines and
+a few rows (on both Ben Taieb, Bontempi, Atiya and Sorjamaa 2012). The two are averaged by their variances (Bates and
+Granger 1969). Where they lie further apart than these allow, the model's is taken to be as large as that (as Birge
+1932 did of measurements), since the regression's was seen at this very distance.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Bool, Float
+from scipy.linalg import cho_factor, cho_solve
+
+from streamgp.numerics.coding import cycle
+from streamgp.stream.recent_rows import RecentRows
+
+HARMONICS = (2, 3)  # of each cycle of the calendar, beside its own
+MOST_COLUMNS = 40  # known ahead; where there are more, none of X is used
+ROWS_EACH = 5  # rows that each coefficient needs
+PRIOR_ROWS = 1.0  # that the prior of coefficients and noise counts for
+CORRELATION = 0.7  # of the errors of both
+SMOOTHED = 3  # steps to either side, over which they are compared
+DRAWS = 100  # from which the moments of a model's paths are taken, at least
+
+Moments = tuple[Float[np.ndarray, "h e"], Float[np.ndarray, "h e"]]
+
+
+def with_harmonics(X: Float[np.ndarray, "n w"], of_calendar: Bool[np.ndarray, " w"]) -> Float[np.ndarray, "n v"]:
+    """Return the rows with more columns for pairs of sine and cosine among those of the calendar."""
+    parts, at = [X], np.flatnonzero(of_calendar).tolist()
+    while len(at) > 1:
+        sine, cosine = X[:, at[0]], X[:, at[1]]
+        if np.allclose(sine**2 + cosine**2, 1.0, equal_nan=True):
+            phase = np.arctan2(sine, cosine) / (2.0 * np.pi)
+            parts += [cycle(k * phase, 1.0) for k in HARMONICS]
+            at = at[1:]
+        at = at[1:]
+    return np.concatenate(parts, axis=1)
+
+
+def direct(
+    recent: RecentRows, ahead: Float[np.ndarray, "h w"], seasons: Sequence[int], of_calendar: Bool[np.ndarray, " w"]
+) -> Moments:
+    """Regress each of the next targets on those known now and on its inputs; return means and variances.
+
+    Of step h these are the last two targets and, of each season of s rows, the target of the latest such season
+    before it and the one s rows ago (Bayesian linear regression, standardised, for each target by itself).
+
+    Parameters
+    ----------
+    recent
+        The rows so far.
+    ahead
+        Inputs of the next rows, NaN where they are not known: such columns are left out.
+    seasons
+        Of how many rows each; those of which the rows show less than three are left out.
+    of_calendar
+        Which of the columns are of the calendar.
+
+    Returns
+    -------
+    mean, variance
+        On the scale of `recent`; the variance is infinite where the rows are too few.
+    """
+    n, steps = len(recent.y), len(ahead)
+    known = np.isfinite(ahead).all(axis=0)
+    if known.sum() > MOST_COLUMNS:
+        known &= of_calendar
+    X = with_harmonics(np.concatenate([recent.X, ahead])[:, known], of_calendar[known])
+    seasons = [s for s in seasons if 3 * s <= n]
+    mean, var = np.zeros((steps, recent.y.shape[1])), np.full((steps, recent.y.shape[1]), np.inf)
+    for e, y in enumerate(recent.y.T):
+        for h in range(2, steps + 1):
+            back = [h, h + 1] + [each for s in seasons for each in (s * -(-h // s), s + h)]
+            rows = np.arange(max(back), n + h)
+            rows = rows[(rows < n) | (rows == n + h - 1)]
+            features = np.column_stack(
+                [np.ones(len(rows)), *(y[rows - each] for each in dict.fromkeys(back)), X[rows]]
+            )
+            if len(rows) - 1 - h < ROWS_EACH * features.shape[1]:
+                break
+            mean[h - 1, e], var[h - 1, e] = _regressed(features, y[rows[:-1]])
+    return mean, var
+
+
+def _regressed(features: Float[np.ndarray, "n f"], y: Float[np.ndarray, " m"]) -> tuple[float, float]:
+    """Return mean and variance of the target of the last row, by those before it.
+
+    The noise is that of the later third of the rows, predicted from the others, where it is larger than that of all.
+    """
+    use = np.isfinite(features[:-1]).all(axis=1) & np.isfinite(y)
+    Z, target, last = features[:-1][use], y[use], features[-1]
+    if len(Z) < ROWS_EACH * Z.shape[1]:
+        return 0.0, np.inf
+    center, scale = Z.mean(axis=0), Z.std(axis=0)
+    center[0], scale[scale <= 0.0] = 0.0, 1.0
+    middle, unit = target.mean(), max(float(target.std()), np.finfo(float).tiny)
+    Z, x, u = (Z - center) / scale, (last - center) / scale, (target - middle) / unit
+    first = 2 * len(Z) // 3
+    prior = PRIOR_ROWS * np.eye(Z.shape[1])
+    early = Z[:first].T @ Z[:first]
+    found = cho_solve(cho_factor(prior + early), Z[:first].T @ u[:first])
+    later = float(np.mean(np.square(u[first:] - Z[first:] @ found)))
+    factor = cho_factor(prior + early + Z[first:].T @ Z[first:])
+    found = cho_solve(factor, Z.T @ u)
+    square = float(np.sum(np.square(u - Z @ found)))
+    noise = max((PRIOR_ROWS * later + square) / (PRIOR_ROWS + len(Z) - Z.shape[1]), later)
+    return middle + unit * float(x @ found), unit**2 * noise * (1.0 + float(x @ cho_solve(factor, x)))
+
+
+def averaged(own: Moments, other: Moments) -> Moments:
+    """Average the moments of a model's paths with those of regressions, by their variances.
+
+    The first step stays the model's own, and so do those whose regression has an infinite variance.
+    """
+    (mean, var), (direct_mean, direct_var) = own, other
+    use = np.isfinite(direct_var) & (direct_var > 0.0) & (var > 0.0)
+    use[:1] = False
+    gap = np.where(use, np.square(mean - direct_mean), 0.0)
+    shown = np.where(use, np.maximum(var, _smoothed(gap, use) - direct_var), 1.0)
+    trusted = np.where(use, direct_var, 1.0)
+    weight = trusted / (shown + trusted)  # of the model's own
+    cross = 2.0 * CORRELATION * weight * (1.0 - weight) * np.sqrt(shown * trusted)
+    both = weight**2 * shown + (1.0 - weight) ** 2 * trusted + cross
+    center = weight * mean + (1.0 - weight) * direct_mean
+    return np.where(use, center, mean), np.where(use, both, var)
+
+
+def _smoothed(values: Float[np.ndarray, "h e"], use: Bool[np.ndarray, "h e"]) -> Float[np.ndarray, "h e"]:
+    """Return the mean over the steps about each."""
+    window = np.ones(2 * SMOOTHED + 1)
+    total, count = (
+        np.stack([np.convolve(each, window)[SMOOTHED:-SMOOTHED] for each in rows.T], axis=1)
+        for rows in (values * use, use.astype(float))
+    )
+    return total / np.maximum(count, 1.0)
+
+
+def moved(paths: Float[np.ndarray, "n h e"], moments: Moments) -> Float[np.ndarray, "n h e"]:
+    """Return paths that go together as these do, and have these moments."""
+    center, spread = paths.mean(axis=0), paths.std(axis=0)
+    mean, var = moments
+    ratio = np.where(spread > 0.0, np.sqrt(var) / np.where(spread > 0.0, spread, 1.0), 1.0)
+    return mean + ratio * (paths - center)
