@@ -3,11 +3,13 @@
 A model that predicts the next row can be asked for later ones by feeding it what it said: its errors then grow on
 each other. A regression of the target h rows ahead on what is known now has no such errors, but knows only lines and
 a few rows (on both Ben Taieb, Bontempi, Atiya and Sorjamaa 2012). The two are averaged by their variances (Bates and
-Granger 1969). Where they lie further apart than these allow, the model's is taken to be as large as that (as Birge
-1932 did of measurements), since the regression's was seen at this very distance.
+Granger 1969), quantile by quantile, so that each keeps its shape (Ratcliff 1979). Where they lie further apart than
+these allow, the model's is taken to be as large as that (as Birge 1932 did of measurements), since the regression's
+was seen at this very distance.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -24,7 +26,23 @@ CORRELATION = 0.7  # of the errors of both
 SMOOTHED = 3  # steps to either side, over which they are compared
 DRAWS = 100  # from which the moments of a model's paths are taken, at least
 
-Moments = tuple[Float[np.ndarray, "h e"], Float[np.ndarray, "h e"]]
+LEVELS = (np.arange(200) + 0.5) / 200  # of the quantiles that say how errors are distributed
+
+
+class Direct(NamedTuple):
+    """What regressions say of the next h rows.
+
+    Attributes
+    ----------
+    mean, var
+        On the scale that is learnt; the variance is infinite where the rows were too few.
+    errors
+        Quantiles of the errors, at `LEVELS`, in units of their root mean square.
+    """
+
+    mean: Float[np.ndarray, "h e"]
+    var: Float[np.ndarray, "h e"]
+    errors: Float[np.ndarray, "h e l"]
 
 
 def with_harmonics(X: Float[np.ndarray, "n w"], of_calendar: Bool[np.ndarray, " w"]) -> Float[np.ndarray, "n v"]:
@@ -42,8 +60,8 @@ def with_harmonics(X: Float[np.ndarray, "n w"], of_calendar: Bool[np.ndarray, " 
 
 def direct(
     recent: RecentRows, ahead: Float[np.ndarray, "h w"], seasons: Sequence[int], of_calendar: Bool[np.ndarray, " w"]
-) -> Moments:
-    """Regress each of the next targets on those known now and on its inputs; return means and variances.
+) -> Direct:
+    """Regress each of the next targets on those known now and on its inputs.
 
     Of step h these are the last two targets and, of each season of s rows, the target of the latest such season
     before it and the one s rows ago (Bayesian linear regression, standardised, for each target by itself).
@@ -58,11 +76,6 @@ def direct(
         Of how many rows each; those of which the rows show less than three are left out.
     of_calendar
         Which of the columns are of the calendar.
-
-    Returns
-    -------
-    mean, variance
-        On the scale of `recent`; the variance is infinite where the rows are too few.
     """
     n, steps = len(recent.y), len(ahead)
     known = np.isfinite(ahead).all(axis=0)
@@ -70,7 +83,8 @@ def direct(
         known &= of_calendar
     X = with_harmonics(np.concatenate([recent.X, ahead])[:, known], of_calendar[known])
     seasons = [s for s in seasons if 3 * s <= n]
-    mean, var = np.zeros((steps, recent.y.shape[1])), np.full((steps, recent.y.shape[1]), np.inf)
+    shape = steps, recent.y.shape[1]
+    found = Direct(np.zeros(shape), np.full(shape, np.inf), np.zeros((*shape, len(LEVELS))))
     for e, y in enumerate(recent.y.T):
         for h in range(2, steps + 1):
             back = [h, h + 1] + [each for s in seasons for each in (s * -(-h // s), s + h)]
@@ -81,19 +95,22 @@ def direct(
             )
             if len(rows) - 1 - h < ROWS_EACH * features.shape[1]:
                 break
-            mean[h - 1, e], var[h - 1, e] = _regressed(features, y[rows[:-1]])
-    return mean, var
+            for of_all, own in zip(found, _regressed(features, y[rows[:-1]]), strict=True):
+                of_all[h - 1, e] = own
+    return found
 
 
-def _regressed(features: Float[np.ndarray, "n f"], y: Float[np.ndarray, " m"]) -> tuple[float, float]:
-    """Return mean and variance of the target of the last row, by those before it.
+def _regressed(
+    features: Float[np.ndarray, "n f"], y: Float[np.ndarray, " m"]
+) -> tuple[float, float, Float[np.ndarray, " l"]]:
+    """Return mean, variance and quantiles of the error of the target of the last row, by those before it.
 
     The noise is that of the later third of the rows, predicted from the others, where it is larger than that of all.
     """
     use = np.isfinite(features[:-1]).all(axis=1) & np.isfinite(y)
     Z, target, last = features[:-1][use], y[use], features[-1]
     if len(Z) < ROWS_EACH * Z.shape[1]:
-        return 0.0, np.inf
+        return 0.0, np.inf, np.zeros(len(LEVELS))
     center, scale = Z.mean(axis=0), Z.std(axis=0)
     center[0], scale[scale <= 0.0] = 0.0, 1.0
     middle, unit = target.mean(), max(float(target.std()), np.finfo(float).tiny)
@@ -105,27 +122,39 @@ def _regressed(features: Float[np.ndarray, "n f"], y: Float[np.ndarray, " m"]) -
     later = float(np.mean(np.square(u[first:] - Z[first:] @ found)))
     factor = cho_factor(prior + early + Z[first:].T @ Z[first:])
     found = cho_solve(factor, Z.T @ u)
-    square = float(np.sum(np.square(u - Z @ found)))
+    errors = u - Z @ found
+    square = float(np.sum(np.square(errors)))
     noise = max((PRIOR_ROWS * later + square) / (PRIOR_ROWS + len(Z) - Z.shape[1]), later)
-    return middle + unit * float(x @ found), unit**2 * noise * (1.0 + float(x @ cho_solve(factor, x)))
+    var = unit**2 * noise * (1.0 + float(x @ cho_solve(factor, x)))
+    size = np.sqrt(square / len(Z))
+    return middle + unit * float(x @ found), var, np.quantile(errors, LEVELS) / (size if size > 0.0 else 1.0)
 
 
-def averaged(own: Moments, other: Moments) -> Moments:
-    """Average the moments of a model's paths with those of regressions, by their variances.
+def averaged(paths: Float[np.ndarray, "n h e"], other: Direct) -> Float[np.ndarray, "n h e"]:
+    """Return paths that go together as a model's do, and say of each step what it and a regression say together.
 
     The first step stays the model's own, and so do those whose regression has an infinite variance.
     """
-    (mean, var), (direct_mean, direct_var) = own, other
-    use = np.isfinite(direct_var) & (direct_var > 0.0) & (var > 0.0)
+    center, var = paths.mean(axis=0), paths.var(axis=0)
+    use = np.isfinite(other.var) & (other.var > 0.0) & (var > 0.0)
     use[:1] = False
-    gap = np.where(use, np.square(mean - direct_mean), 0.0)
-    shown = np.where(use, np.maximum(var, _smoothed(gap, use) - direct_var), 1.0)
-    trusted = np.where(use, direct_var, 1.0)
-    weight = trusted / (shown + trusted)  # of the model's own
+    own, trusted = np.where(use, var, 1.0), np.where(use, other.var, 1.0)
+    gap = np.where(use, np.square(center - other.mean), 0.0)
+    shown = np.maximum(own, _smoothed(gap, use) - trusted)
+    weight = trusted / (shown + trusted)  # of the model
     cross = 2.0 * CORRELATION * weight * (1.0 - weight) * np.sqrt(shown * trusted)
     both = weight**2 * shown + (1.0 - weight) ** 2 * trusted + cross
-    center = weight * mean + (1.0 - weight) * direct_mean
-    return np.where(use, center, mean), np.where(use, both, var)
+    found = paths.copy()
+    levels = (np.arange(len(paths)) + 0.5) / len(paths)
+    for h, e in zip(*np.nonzero(use), strict=True):
+        order = np.argsort(paths[:, h, e], kind="stable")
+        errors = np.interp(levels, LEVELS, other.errors[h, e])
+        off = weight[h, e] * np.sqrt(shown[h, e] / own[h, e]) * (paths[order, h, e] - center[h, e])
+        off += (1.0 - weight[h, e]) * np.sqrt(trusted[h, e]) * errors
+        middle = weight[h, e] * center[h, e] + (1.0 - weight[h, e]) * other.mean[h, e]
+        size = off.std()
+        found[order, h, e] = middle + (off - off.mean()) * (np.sqrt(both[h, e]) / size if size > 0.0 else 0.0)
+    return found
 
 
 def _smoothed(values: Float[np.ndarray, "h e"], use: Bool[np.ndarray, "h e"]) -> Float[np.ndarray, "h e"]:
@@ -136,11 +165,3 @@ def _smoothed(values: Float[np.ndarray, "h e"], use: Bool[np.ndarray, "h e"]) ->
         for rows in (values * use, use.astype(float))
     )
     return total / np.maximum(count, 1.0)
-
-
-def moved(paths: Float[np.ndarray, "n h e"], moments: Moments) -> Float[np.ndarray, "n h e"]:
-    """Return paths that go together as these do, and have these moments."""
-    center, spread = paths.mean(axis=0), paths.std(axis=0)
-    mean, var = moments
-    ratio = np.where(spread > 0.0, np.sqrt(var) / np.where(spread > 0.0, spread, 1.0), 1.0)
-    return mean + ratio * (paths - center)

@@ -7,7 +7,7 @@ from streamgp.core import trimmed
 from streamgp.models.base import PathFamily
 from streamgp.numerics.precision import in_float64
 from streamgp.numerics.threads import one_blas_thread
-from streamgp.stream.direct_steps import DRAWS, averaged, direct, moved
+from streamgp.stream.direct_steps import DRAWS, averaged, direct
 from streamgp.stream.passed_rows import SHORTEST_SEASON
 from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
@@ -25,8 +25,8 @@ def draw_paths(
 ) -> Float[np.ndarray, "n h e"]:
     """Draw n paths of the targets of the next h rows, jointly, in the units of the targets.
 
-    Where past targets are inputs, each step after the first has the moments that the model and a regression of that
-    step have together: see `streamgp.stream.direct_steps`.
+    Where past targets are inputs, each step after the first is what the model and a regression of that step say
+    together: see `streamgp.stream.direct_steps`.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def draw_paths(
             regressed = direct(
                 state.recent, ahead, _seasons(state), state.inputs.categories.of_calendar(ahead.shape[1])
             )
-            found = moved(found, averaged((found.mean(axis=0), found.var(axis=0)), regressed))[:n]
+            found = averaged(found, regressed)[:n]
     return settings.target_map.inverse(found)
 
 
