@@ -22,7 +22,7 @@ HARMONICS = (2, 3)  # of each cycle of the calendar, beside its own
 MOST_COLUMNS = 40  # known ahead; where there are more, none of X is used
 ROWS_EACH = 5  # rows that each coefficient needs
 PRIOR_ROWS = 1.0  # that the prior of coefficients and noise counts for
-CORRELATION = 0.7  # of the errors of both
+CORRELATION = 0.9  # of the errors of both
 SMOOTHED = 3  # steps to either side, over which they are compared
 DRAWS = 100  # from which the moments of a model's paths are taken, at least
 
