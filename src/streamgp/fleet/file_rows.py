@@ -108,12 +108,7 @@ class KeyedRows:
         found = {name: [_key(cell) for cell in part[name]] for name in self._texts}
         frame = pl.DataFrame(found, schema=dict.fromkeys(found, pl.String))
         if (time := self._settings.time) is not None:
-            if self.schema.time_is_text:
-                order = self.schema.orders.get(time, "")
-                micro = pl.Series(time, cells.to_seconds(part[time], order) * 1e6, nan_to_null=True)
-                frame = frame.with_columns(micro.cast(pl.Int64).cast(pl.Datetime("us")))
-            else:
-                frame = frame.with_columns(pl.Series(time, self._numbers(time, part[time])))
+            frame = frame.with_columns(self._times(time, part[time], block, rows))
         for name in (self._settings.target, *self.kinds):
             values = self._numbers(name, part[name])
             self._note(values, part[name], name, block, rows)
@@ -122,6 +117,20 @@ class KeyedRows:
             levels = [None if is_missing(cell) else cells.to_text(cell) for cell in part[name]]
             frame = frame.with_columns(pl.Series(name, levels, pl.Categorical))
         return block.first_row + np.array(rows, np.int64), frame
+
+    def _times(self, name: str, column: Column, block: Block, rows: range) -> pl.Series:
+        """Return the times of rows, nothing where there is none; refuse the first such row, or note it."""
+        dated = self.schema.time_is_text
+        values = cells.to_seconds(column, self.schema.orders.get(name, "")) if dated else self._numbers(name, column)
+        for i in np.flatnonzero(~(np.abs(values) <= cells.LARGEST)).tolist():
+            expected = cells.A_DATE if dated else "a finite number"
+            fault = f"{block.where(rows[i])}: time column '{name}': {cells.say_no_time(column[i], expected)}"
+            if self._settings.missing == "raise":
+                raise DataError(f"{self.name}: {fault}")
+            self.first_fault = self.first_fault or fault
+        if not dated:
+            return pl.Series(name, values)
+        return pl.Series(name, values * 1e6, nan_to_null=True).cast(pl.Int64).cast(pl.Datetime("us"))
 
     def _note(self, values: np.ndarray, column: Column, name: str, block: Block, rows: range) -> None:
         """Count the cells of a column that have no value, or refuse the first that is not empty."""
