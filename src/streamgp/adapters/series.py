@@ -1,4 +1,4 @@
-"""What the adapters for libraries of forecasters share: an estimator of one series that is taught its rows in order."""
+"""What the adapters for libraries of forecasters share: the estimator, its inputs, and that it is asked quietly."""
 
 from collections.abc import Mapping
 from typing import Any

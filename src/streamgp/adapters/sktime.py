@@ -10,7 +10,7 @@ from streamgp.estimators import StreamingGPRegressor
 
 try:
     import pandas as pd
-    from sktime.forecasting.base import BaseForecaster, ForecastingHorizon
+    from sktime.forecasting.base import BaseForecaster, ForecastingHorizon  # pyright: ignore[reportMissingImports]
 except ImportError as error:
     raise ImportError('The adapter for sktime needs it: pip install "streamgp[sktime]".') from error
 
@@ -109,11 +109,11 @@ class SktimeForecaster(BaseForecaster):
         return self
 
     def _update(self, y: pd.Series, X: pd.DataFrame | None = None, update_params: bool = True) -> Self:
-        y = y[y.index > self._last]
-        if len(y):
-            X = None if X is None else X.loc[y.index]
-            self.estimator_.partial_fit(inputs_of(X, len(y)), y, self._times(y.index))
-            self._last = y.index[-1]
+        new = y.loc[y.index > self._last]
+        if len(new):
+            X = None if X is None else X.loc[new.index]
+            self.estimator_.partial_fit(inputs_of(X, len(new)), new, self._times(new.index))
+            self._last = new.index[-1]
         return self
 
     def _predict(self, fh: Any, X: pd.DataFrame | None) -> pd.Series:

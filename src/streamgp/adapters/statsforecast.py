@@ -11,7 +11,7 @@ from streamgp.estimators import StreamingGPRegressor, evaluate
 from streamgp.table.given import to_floats
 
 try:
-    from statsforecast.models import _TS, _add_fitted_pi
+    from statsforecast.models import _TS, _add_fitted_pi  # pyright: ignore[reportMissingImports]
 except ImportError as error:
     raise ImportError('The adapter for statsforecast needs it: pip install "streamgp[statsforecast]".') from error
 
@@ -124,7 +124,7 @@ class StatsForecastModel(_TS):
     def forecast(
         self, y: Any, h: int, X: Any = None, X_future: Any = None, level: Levels = None, fitted: bool = False
     ) -> dict[str, np.ndarray]:
-        """Return the forecast that follows a series, and with `fitted` what was expected of its rows; keep nothing."""
+        """Return the forecast after a series, and with `fitted` what was expected of its rows; keep nothing."""
         return self._answer(self._begun(y, X), y, h, X, X_future, level, fitted)
 
     def forward(

@@ -8,8 +8,7 @@ import pytest
 
 from streamgp import StreamingGPRegressor, evaluate
 
-REASON = "the package is not there: `make forecasters` sets up an environment with it and runs these tests"
-pytest.importorskip("statsforecast", reason=REASON)
+pytest.importorskip("statsforecast", reason="run by `make forecasters`, which sets up an environment with it")
 import pandas as pd
 from statsforecast import StatsForecast
 from statsforecast.models import SeasonalNaive
@@ -120,7 +119,7 @@ def test_it_goes_into_statsforecast():
     assert (fitted["StreamingGP-lo-95"] < fitted["StreamingGP-lo-80"])[1:].all()
     asked = {"df": AirPassengersDF, "h": 6, "n_windows": 3, "step_size": 6, "level": [80]}
     once, anew = (engine.cross_validation(**asked, refit=refit) for refit in (False, True))
-    pd.testing.assert_frame_equal(once, anew, rtol=1e-9)  # the warm-up is the same 50 rows, and each row is learnt once
+    pd.testing.assert_frame_equal(once, anew, rtol=1e-9)  # the warm-up is the same 50 rows
     intervals = ConformalIntervals(h=6, n_windows=2)
     conformal = engine.forecast(df=AirPassengersDF, h=6, level=[80, 95], prediction_intervals=intervals)
     np.testing.assert_array_equal(conformal["StreamingGP"], ahead["StreamingGP"])
