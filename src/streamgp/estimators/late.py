@@ -9,6 +9,7 @@ from jaxtyping import Float
 
 from streamgp.estimators.access import alone
 from streamgp.estimators.columns import Columns
+from streamgp.estimators.shown import shown
 from streamgp.estimators.single import as_table, in_order
 from streamgp.estimators.times import as_times, follow_time, unreadable
 from streamgp.estimators.validation import (
@@ -227,8 +228,11 @@ class LateTargets:
         if late is not None and late.waiting:
             late.take(rows.X, rows.y, rows.times)
         else:
-            for _ in self._learner.learn(rows.X, rows.y, rows.times):
-                pass
+            learnt = 0
+            with shown(self._learner, "learning", len(rows.X)) as bar:
+                for info in self._learner.learn(rows.X, rows.y, rows.times):
+                    learnt += len(info.outside)
+                    bar.at(learnt)
 
     def _predict_next(self, X: np.ndarray, times: np.ndarray | None) -> Any:
         """Predict each row as the next one, after those that wait for their label."""

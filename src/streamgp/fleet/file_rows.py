@@ -11,6 +11,7 @@ from streamgp.numerics.digits import shortest
 from streamgp.table import DataError, cells
 from streamgp.table.blocks import Block
 from streamgp.table.codes import find_suspects, say_suspects
+from streamgp.table.extent import Extent
 from streamgp.table.numbers import Column, Gaps, is_missing, is_missing_number, to_numbers
 from streamgp.table.schema import TEXT, Schema, check_marks, check_names, infer_schema
 from streamgp.table.sources import open_source
@@ -32,6 +33,7 @@ class KeyedRows:
         self._source = open_source(settings.data)
         self.name = self._source.name
         self.chunk = settings.chunk
+        self.extent = Extent.of(self._source, settings.max_rows)
         # The message on the first row that could not be read at all.
         self.first_fault: str | None = None
         # The gaps of inputs and targets in the rows given.
@@ -74,6 +76,11 @@ class KeyedRows:
 
     def __exit__(self, *_: object) -> None:
         self._source.close()
+
+    @property
+    def bytes_read(self) -> int | None:
+        """Return how much of a file of text was read."""
+        return self._source.bytes_read
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, pl.DataFrame]]:
         block = self._head
