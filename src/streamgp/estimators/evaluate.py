@@ -210,11 +210,11 @@ def _feed(
     parts: list[ScoredRows] = []
     began = perf_counter()
     in_warmup = 0.0
-    with shown(learner, "test, then train", rows, progress) as bar:
+    with shown(learner, "test, then train", rows, progress) as told:
         for part in whole.feed():
             in_warmup = in_warmup if part.by_experts else perf_counter() - began
             parts.append(part._replace(experts=None, weights=part.weights if weights else None))
-            bar.at(metrics.rows)
+            told(metrics.rows)
     total = perf_counter() - began
     return parts, {"warmup": in_warmup, "stream": total - in_warmup, "total": total}
 

@@ -229,10 +229,10 @@ class LateTargets:
             late.take(rows.X, rows.y, rows.times)
         else:
             learnt = 0
-            with shown(self._learner, "learning", len(rows.X)) as bar:
+            with shown(self._learner, "learning", len(rows.X)) as told:
                 for info in self._learner.learn(rows.X, rows.y, rows.times):
                     learnt += len(info.outside)
-                    bar.at(learnt)
+                    told(learnt)
 
     def _predict_next(self, X: np.ndarray, times: np.ndarray | None) -> Any:
         """Predict each row as the next one, after those that wait for their label."""
