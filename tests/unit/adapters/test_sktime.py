@@ -127,10 +127,3 @@ def test_windows_that_are_updated_are_those_that_are_fitted_anew():
     assert len(once) == 3
     for first, second in zip(once["y_pred"], anew["y_pred"], strict=True):
         np.testing.assert_allclose(first, second, rtol=1e-9)  # the warm-up is the same 50 rows
-
-
-def test_without_sktime(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(sys.modules, "sktime.forecasting.base", None)
-    monkeypatch.delitem(sys.modules, "streamgp.adapters.sktime")
-    with pytest.raises(ImportError, match=r'needs it: pip install "streamgp\[sktime\]"'):
-        import streamgp.adapters.sktime  # noqa: F401

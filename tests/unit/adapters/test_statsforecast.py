@@ -1,7 +1,6 @@
 """The adapter for statsforecast: its contract, and the same numbers as the estimator's own."""
 
 import pickle
-import sys
 
 import numpy as np
 import pytest
@@ -140,10 +139,3 @@ def test_it_goes_to_other_processes():
     fitted = model().fit(Y[:120])
     again = pickle.loads(pickle.dumps(fitted))
     np.testing.assert_array_equal(again.predict(3)["mean"], fitted.predict(3)["mean"])
-
-
-def test_without_statsforecast(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(sys.modules, "statsforecast.models", None)
-    monkeypatch.delitem(sys.modules, "streamgp.adapters.statsforecast")
-    with pytest.raises(ImportError, match=r'needs it: pip install "streamgp\[statsforecast\]"'):
-        import streamgp.adapters.statsforecast  # noqa: F401

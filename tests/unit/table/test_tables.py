@@ -44,7 +44,8 @@ def test_every_format_gives_the_same(tmp_path):
     for name in ("t.csv", "t.parquet", "t.jsonl"):
         with Table(tmp_path / name, label="label") as table:
             parts = list(table)
-            assert table.total is not None and table.done == table.total
+            assert table.extent.total is not None
+            assert table.extent.done(rows, table.bytes_read) == table.extent.total
         assert_array_equal(np.concatenate([part.X for part in parts]), X)
         assert [label for part in parts for label in part.labels or []] == [str(i % 4) for i in range(rows)]
     with Table(tmp_path / "t.csv", features=["c", "a"], max_rows=1_500) as some:
