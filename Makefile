@@ -1,7 +1,8 @@
-# Five commands, from a fresh clone, with git, make and Python 3.11 or newer:
+# Six commands, from a fresh clone, with git, make and Python 3.11 or newer:
 #   make demo   sets up a virtual environment in .venv and runs the main job on real data
 #   make check  sets up the same environment for development and checks lint, layers, types and the core's units: a minute
 #   make test   checks lint, layers and types, and runs the fast tests: some five minutes on two cores
+#   make forecasters  tests the adapters for statsforecast and sktime in an environment of their own, .venv-forecasters
 #   make all    runs every test: also whole streams, processes that are killed, the papers' tables; and builds the site
 #   make docs   builds the site of docs/ into build/site; it loads nothing from a network, nor does the build
 # Another interpreter: make test PYTHON=/path/to/python3
@@ -14,7 +15,7 @@ RECENT := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13; do \
 	$$p -c '$(RECENT)' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: demo lint check test slow all docs clean
+.PHONY: demo lint check test slow forecasters all docs clean
 .NOTPARALLEL:
 
 demo: $(VENV)/.installed-demo
@@ -34,6 +35,11 @@ test: lint
 slow: $(VENV)/.installed-test
 	$(BIN)/pytest $(TWO) -m 'slow or process or papers'
 
+# statsforecast needs an older pandas than the other tests.
+forecasters:
+	$(MAKE) VENV=.venv-forecasters .venv-forecasters/.installed-forecasters
+	.venv-forecasters/bin/pytest -m '' tests/unit/adapters
+
 all: test docs slow
 
 docs: $(VENV)/.installed-docs
@@ -46,12 +52,13 @@ TWO := -n 2 --dist loadfile --no-loadscope-reorder
 beside_types = $(BIN)/pyright --pythonpath $(BIN)/python & types=$$!; $(1); tests=$$?; wait $$types && exit $$tests
 
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) .venv-forecasters
 
 # Installed in place, so that an edit of Python under src/ needs no new installation; one of the kernel in C does.
 $(VENV)/.installed-demo: EXTRAS := demo
 $(VENV)/.installed-docs: EXTRAS := docs
 $(VENV)/.installed-test: EXTRAS := dev,demo
+$(VENV)/.installed-forecasters: EXTRAS := dev,statsforecast,sktime
 $(VENV)/.installed-%: $(VENV)/.created pyproject.toml hatch_build.py $(wildcard src/streamgp/numerics/kernel/*.[ch])
 	@echo 'Installing streamgp[$(EXTRAS)] into $(VENV): a minute or two, the first time'
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'

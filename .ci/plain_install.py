@@ -16,6 +16,8 @@ EXTRAS = {  # what needs one, and the words that its message must have
     "gpu": "from streamgp import StreamingGPRegressor as R; R('raker', warmup=50).fit(X, y)",
     "latent": "from streamgp import StreamingGPLVM; StreamingGPLVM(warmup=50).fit(np.tile(X, 3))",
     "river": "from streamgp.adapters.river import RiverRegressor",
+    "statsforecast": "from streamgp.adapters.statsforecast import StatsForecastModel",
+    "sktime": "from streamgp.adapters.sktime import SktimeForecaster",
     "serve": "from streamgp.client import Client",
     "ray": "from streamgp import StreamingGPFleet as F; F(id_col='k', target_col='y', engine='ray', workers=2)",
 }

@@ -21,6 +21,7 @@ PACKAGES = (
     "polars",
     "river",
     "statsforecast",
+    "sktime",
     "lightgbm",
     "bayesianbandits",
     "gpytorch",

@@ -75,3 +75,7 @@ def __getattr__(name: str) -> Any:
         if home is not None:
             return getattr(imported(home), name)
     raise AttributeError(f"module 'streamgp' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

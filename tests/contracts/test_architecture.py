@@ -35,6 +35,10 @@ def test_the_contracts_are_kept():
         ("research/sparse/model", "import streamgp.research.multikernel", "A method of the papers knows no other"),
         ("estimators/evaluate", "import streamgp.fleet.fleet", "Dependencies point one way"),
         ("latent/model", "import streamgp.bandits.space", "Dependencies point one way"),
+        ("app/run_stream", "import streamgp.adapters.series", "Dependencies point one way"),
+        ("fleet/model", "import streamgp.adapters.series", "Dependencies point one way"),
+        ("estimators/forecasts", "import statsforecast", "Optional packages stay where they serve"),
+        ("estimators/forecasts", "import sktime", "Optional packages stay where they serve"),
         ("app/run_stream", "import streamgp_papers", "The library never imports the papers' tables"),
         (
             "core/model",
@@ -59,7 +63,7 @@ def test_a_forbidden_import_breaks_its_contract(tmp_path: Path, module: str, lin
 def test_importing_the_package_leaves_the_process_alone():
     code = """
 import sys, jax, streamgp
-optional = {"matplotlib", "jinja2", "river", "pandas", "typer", "rich"} & set(sys.modules)
+optional = {"matplotlib", "jinja2", "river", "statsforecast", "sktime", "pandas", "typer", "rich"} & set(sys.modules)
 assert not optional, f"importing streamgp also imports {sorted(optional)}"
 assert not jax.config.jax_enable_x64, "importing streamgp switches float64 on for the whole process"
 """

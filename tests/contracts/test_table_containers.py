@@ -250,7 +250,9 @@ def test_a_fleet_keeps_the_zone_and_the_unit_of_its_clock():
     assert fleet.forecast(1)["t"].iloc[0] == pd.Timedelta(hours=ROWS)
     with pytest.raises(ValueError, match="type duration, as in the first frame, got whole number"):
         fleet.partial_fit(spans.assign(t=np.arange(ROWS) + ROWS))
-    with pytest.raises(ValueError, match=r"column 't': expected dates, times or numbers, .* such as 'soon'; turn it"):
+    with pytest.raises(
+        ValueError, match=r"column 't': expected a number or a date .* got 'soon' in row 0 of a column"
+    ):
         StreamingGPFleet("id", "t", "y", warmup=WARMUP).partial_fit(spans.assign(t="soon"))
 
 

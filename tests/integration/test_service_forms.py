@@ -75,7 +75,7 @@ def refused(http: TestClient, path: str, body: Any, status: int = 422, **headers
 )
 def test_a_time_that_is_none_is_shown_as_it_was_sent(http: TestClient, sent: str) -> None:
     detail = refused(http, "/timed/step", f'{{"rows": [{{"time": {sent}, "x": {{"a": 1}}, "y": 1}}]}}')
-    assert "row 0, time: expected a number, as seconds since 1970, or an ISO date" in detail
+    assert "row 0, time: expected a number, as seconds since 1970, or a date of the years 1 to 9999" in detail
     shown = json.dumps(json.loads(sent)) if len(sent) < 80 else sent[:80]
     assert f"got {shown}" in detail and "nan" not in detail.replace(sent, "")
 

@@ -305,7 +305,7 @@ def test_forecasts_of_keys_without_inputs_need_none(service: TestClient):
         ("POST", "/v1/streams/power/restore", {"position": -1}, 422, "a whole number, got -1"),
         ("POST", "/v1/streams/power/restore", {"position": 10**400}, 422, "a whole number, got 1000"),
         ("POST", "/v1/streams/power/restore", {}, 422, "expected position, or time, and nothing else, got nothing"),
-        ("POST", "/v1/streams/power/restore", {"time": "noon"}, 422, "time: expected an ISO date"),
+        ("POST", "/v1/streams/power/restore", {"time": "noon"}, 422, "time: expected a date of the years 1 to 9999"),
         ("POST", "/v1/streams/power/restore", {"time": "1999-01-01"}, 404, "time: expected none before"),
         ("POST", "/v1/streams/power/restore", {"position": 0, "force": True}, 422, "got position, force"),
         ("POST", "/v1/streams/none/restore", {"position": 0}, 404, "expected one of power"),

@@ -168,6 +168,15 @@ def test_dates_whole_keys_text_and_bad_rows(tmp_path: Path):
     assert len(pl.read_parquet("out/predictions.parquet")) == 192
 
 
+def test_a_time_that_is_none_is_named_with_its_line(tmp_path: Path):
+    dates = [f"2024-01-{1 + i:02d}" if i != 4 else "10000-01-05" for i in range(9)]
+    pl.DataFrame({"day": dates, "shop": "a", "y": np.arange(9.0)}).write_csv("dated.csv")
+    words = ("dated.csv", "--target", "y", "--key", "shop", "--time", "day")
+    fault = "data row 5 (line 6): time column 'day': expected a date of the years 1 to 9999"
+    assert f"skipped 1 bad row: {fault}" in " ".join(run(*words).split())
+    assert fault in " ".join(run(*words, "--missing", "raise", fails=True).split())
+
+
 def test_what_does_not_go_with_keys_is_refused():
     for words in (["--conformal", "0.9"], ["--task", "count"], ["--horizon", "2"], ["--model", "fast"]):
         said = run("rows.csv", *ARGS, *words, fails=True)

@@ -60,8 +60,7 @@ def test_no_generated_block_is_empty(path: Path):
         assert len(content.strip().splitlines()) > 2, f"{path.name}: {name} is empty"
 
 
-@pytest.mark.slow
-def test_every_public_name_is_in_the_reference():
+def test_every_public_name_is_in_the_reference_and_offered_for_completion():
     import streamgp
     from benchmarks.pages.api import PAGES as GROUPS
     from benchmarks.pages.api import public
@@ -70,6 +69,7 @@ def test_every_public_name_is_in_the_reference():
     shown = set(re.findall(r"(?m)^::: (\S+)$", text))
     bare = {name.rpartition(".")[2] for name in shown}
     assert {f"streamgp.{name}" for name in streamgp.__all__} <= shown
+    assert {*streamgp.__all__, "__version__"} <= set(dir(streamgp))
     for *_, modules in GROUPS.values():
         for module in modules:
             if module not in ("streamgp.adapters.river", "streamgp.client"):  # these need an extra

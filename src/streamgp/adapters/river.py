@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from streamgp.adapters.feature_slots import FeatureSlots
+from streamgp.adapters.series import quiet
 from streamgp.estimators import StreamingGPClassifier, StreamingGPRegressor
-from streamgp.estimators.access import access_to
 from streamgp.models.options import OPTIONS
 from streamgp.table.given import to_floats
 
@@ -49,9 +49,8 @@ class _Learnt:
 
     @property
     def quiet(self) -> Any:
-        """Return the estimator; in the warm-up a river model is asked as a matter of course, so nothing is said."""
-        access_to(self.estimator).warned_of_warmup = True
-        return self.estimator
+        """Return the estimator, which says nothing of its warm-up."""
+        return quiet(self.estimator)
 
 
 class _OfFeatures:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 from pathlib import Path
 from time import perf_counter
@@ -28,6 +29,7 @@ from streamgp.reports.wording import plural
 from streamgp.session import Session, new_alarms
 from streamgp.stream.apart import new_learner
 from streamgp.table import Chunk, DataError, RowReader, Schema
+from streamgp.table.extent import Extent
 
 CHECKPOINT_SECONDS = 20.0
 
@@ -48,6 +50,7 @@ class LiveRun:
         self.directory = directory
         self.clock = Clock()
         self.interrupt = Interrupt()
+        self.extent = Extent.of(reader, settings.max_rows)
         self._saved = -math.inf  # the first rows are kept at once, so that a run can go on from its first moment on
         if stored is None:
             self.session = _new_session(reader.schema, settings)
@@ -70,10 +73,9 @@ class LiveRun:
     def run(self) -> Outcome:
         """Learn the stream and write what there is to write; whatever ends this early, no row is half learnt."""
         first_row, learner, metrics = self.rows, self.session.learner, self.session.metrics
-        total = self.settings.max_rows or self.reader.total_rows or self.reader.bytes_total
         with self.interrupt.watch():
             kept = self.directory is not None
-            with learning(lambda: self.rows, self.reader.name, kept) as ending, progress_bar("warm-up", total) as bar:
+            with learning(lambda: self.rows, self.reader.name, kept) as ending, self._bar() as bar:
                 learner.progress = lambda done, todo: self._fitting(bar, done, todo)
                 self._check_targets()
                 for chunk in self._chunks():
@@ -145,7 +147,8 @@ class LiveRun:
     def _end_chunk(self, bar: Bar, just_fitted: bool) -> None:
         """Show how far the run is, and keep it from time to time: right after the fit, which took longest, too."""
         self.unseen_levels = dict(self.reader.unseen_levels)
-        bar.at(self._progress(), "stream" if self.session.learner.is_warmed_up else "warm-up")
+        done = self.extent.done(self.next_row, self.reader.bytes_read)
+        bar.at(done, "stream" if self.session.learner.is_warmed_up else "warm-up", self.next_row)
         self._check_targets()
         if self.directory is not None and (just_fitted or perf_counter() - self._saved > CHECKPOINT_SECONDS):
             self._save(self.directory)
@@ -154,7 +157,7 @@ class LiveRun:
     def _fitting(self, bar: Bar, done: int, todo: int) -> None:
         """Check for a signal between two fits of the warm-up; the learner forgets a batch that ends in an error."""
         self.interrupt.check()
-        bar.at(self._progress(), f"warm-up: fitting experts, {done} of {todo}")
+        bar.fits("fitting experts", done, todo)
 
     def _check_targets(self) -> None:
         """Check that a target has moved in the warm-up, or its scale is unknown: only noise that adapts finds it."""
@@ -168,11 +171,9 @@ class LiveRun:
                         f"'adaptive 0.99')"
                     )
 
-    def _progress(self) -> float:
-        """Return how far the stream has been read, in the units of the bar's total."""
-        if self.settings.max_rows or self.reader.total_rows is not None:
-            return self.next_row
-        return self.reader.bytes_read or self.rows
+    def _bar(self) -> AbstractContextManager[Bar]:
+        """Show how far the stream has been read."""
+        return progress_bar("warm-up", self.extent.total, counts_rows=self.extent.counts_rows)
 
     def _save(self, directory: RunDirectory) -> None:
         directory.flush()

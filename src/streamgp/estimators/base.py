@@ -303,7 +303,8 @@ def warmup_for(rows: Rows) -> int:
     """Return `default_warmup` of the rows that can be learnt, of which there must be one."""
     labelled = int(np.isfinite(rows.y).all(axis=1).sum())
     if not len(rows.X):
-        raise ValueError(f"X, y: expected a row without NaN or infinity, but all {rows.given} have some")
+        why = "" if rows.fault is None else f"; {rows.fault}"
+        raise ValueError(f"X, y: expected a row without NaN or infinity, but all {rows.given} have some{why}")
     if not labelled:
         raise ValueError(f"y: expected a row with a finite target, but all {rows.given} are without")
     return default_warmup(labelled)

@@ -55,7 +55,7 @@ def compare(
     refit_every
         After how many rows models are fitted anew that can do nothing else.
     progress
-        Show progress bars on a terminal.
+        Show progress: bars on a terminal, elsewhere lines on standard error every ten seconds.
 
     Returns
     -------

@@ -13,6 +13,7 @@ from streamgp.estimators.groups import group_columns
 from streamgp.estimators.late import check_delay, split_arrivals
 from streamgp.estimators.pipelines import is_pipeline, last_step, transformed
 from streamgp.estimators.sessions import EstimatorSession, check_rows_to_score
+from streamgp.estimators.shown import shown
 from streamgp.estimators.time_column import split_times, with_dated_index
 from streamgp.estimators.validation import (
     Rows,
@@ -30,7 +31,6 @@ from streamgp.evaluation.shown import Given
 from streamgp.evaluation.steps_ahead import StepsAhead, check_steps
 from streamgp.metrics.shares import share
 from streamgp.models.option_type import whole_number
-from streamgp.progress import progress_bar
 from streamgp.session.by_task import check_baselines, check_groups
 from streamgp.stream.apart import learner_from_tree
 from streamgp.stream.learner import StreamLearner
@@ -115,7 +115,7 @@ def evaluate(
         10,000 rows every 500, with the same inputs and lags, and split-conformal bands. For numbers; it needs the
         extra ``lightgbm``.
     progress
-        Show a progress bar on a terminal.
+        Show progress: a bar on a terminal, elsewhere a line on standard error every ten seconds.
 
     Raises
     ------
@@ -210,15 +210,11 @@ def _feed(
     parts: list[ScoredRows] = []
     began = perf_counter()
     in_warmup = 0.0
-    with progress_bar("test, then train", rows, progress) as bar:
-        learner.progress = lambda done, todo: bar.at(metrics.rows, f"fitting experts: {done} of {todo}")
-        try:
-            for part in whole.feed():
-                in_warmup = in_warmup if part.by_experts else perf_counter() - began
-                parts.append(part._replace(experts=None, weights=part.weights if weights else None))
-                bar.at(metrics.rows, "test, then train")
-        finally:
-            learner.progress = None
+    with shown(learner, "test, then train", rows, progress) as told:
+        for part in whole.feed():
+            in_warmup = in_warmup if part.by_experts else perf_counter() - began
+            parts.append(part._replace(experts=None, weights=part.weights if weights else None))
+            told(metrics.rows)
     total = perf_counter() - began
     return parts, {"warmup": in_warmup, "stream": total - in_warmup, "total": total}
 

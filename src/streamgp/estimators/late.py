@@ -9,8 +9,9 @@ from jaxtyping import Float
 
 from streamgp.estimators.access import alone
 from streamgp.estimators.columns import Columns
+from streamgp.estimators.shown import shown
 from streamgp.estimators.single import as_table, in_order
-from streamgp.estimators.times import as_times, follow_time
+from streamgp.estimators.times import as_times, follow_time, unreadable
 from streamgp.estimators.validation import (
     NotFiniteError,
     Rows,
@@ -104,6 +105,8 @@ def split_arrivals(X: Any, column: str, timed: bool) -> tuple[Any, Float[np.ndar
     values = cells.cast(nw.Float64).to_numpy() if cells.dtype.is_numeric() else to_array(cells)
     when = as_times(values, len(values), find_order(values.tolist()))
     assert when is not None
+    if (said := unreadable(when, values)) is not None:
+        raise ValueError(f"delay: column {column!r}: {said}; correct it, or leave the cell empty")
     return frame.drop(column).to_native(), np.where(np.isinf(when), np.nan, when)
 
 
@@ -225,8 +228,11 @@ class LateTargets:
         if late is not None and late.waiting:
             late.take(rows.X, rows.y, rows.times)
         else:
-            for _ in self._learner.learn(rows.X, rows.y, rows.times):
-                pass
+            learnt = 0
+            with shown(self._learner, "learning", len(rows.X)) as told:
+                for info in self._learner.learn(rows.X, rows.y, rows.times):
+                    learnt += len(info.outside)
+                    told(learnt)
 
     def _predict_next(self, X: np.ndarray, times: np.ndarray | None) -> Any:
         """Predict each row as the next one, after those that wait for their label."""

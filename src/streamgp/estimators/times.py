@@ -10,6 +10,7 @@ from streamgp.table.clock import Jump, Pace, judge, judge_one, say_jump
 from streamgp.table.containers import to_array
 from streamgp.table.dates import Order, advise_on_date
 from streamgp.table.given import as_numbers
+from streamgp.table.numbers import is_missing_number
 
 
 class JumpError(ValueError):
@@ -38,11 +39,17 @@ def as_times(times: Any, rows: int, order: Order = "") -> np.ndarray | None:
         raise
     except (TypeError, ValueError):
         found = cells.to_seconds(given.tolist(), order)
-        if rows and np.isnan(found).all() and (advice := advise_on_date(given[0])) is not None:
-            raise ValueError(
-                f"times: expected numbers or ISO 8601 dates, got {cells.format_cell(given.tolist()[0])}: {advice}"
-            ) from None
+        if rows and np.isnan(found).all() and advise_on_date(given[0]) is not None:
+            raise ValueError(f"times: {cells.say_no_time(given.tolist()[0])}") from None
         return found
+
+
+def unreadable(times: np.ndarray, given: Any) -> str | None:
+    """Say of the first text that `as_times` could not read what was expected, and where; None where it read all."""
+    lost = np.flatnonzero(np.isnan(times)).tolist()
+    texts = ((row, to_array(given).tolist()[row]) for row in lost)
+    bad = ((row, text) for row, text in texts if isinstance(text, str) and not is_missing_number(text))
+    return next((cells.say_no_time(text, where=f" at row {row}") for row, text in bad), None)
 
 
 def are_dates(times: Any) -> bool:

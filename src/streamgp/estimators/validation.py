@@ -9,7 +9,7 @@ from streamgp.core import TargetMap
 from streamgp.estimators.columns import LEFT_OUT, Columns
 from streamgp.estimators.scikit import checked_inputs, checked_rows, not_fitted
 from streamgp.estimators.time_column import split_times, with_dated_index
-from streamgp.estimators.times import are_dates, as_times, judge_times
+from streamgp.estimators.times import are_dates, as_times, judge_times, unreadable
 from streamgp.models.options import MISSING_VALUES, calendar_of
 from streamgp.models.spec import Spec
 from streamgp.models.target_options import NONE
@@ -20,6 +20,8 @@ from streamgp.table.codes import MissingCodes
 from streamgp.table.containers import check_unit, unmasked
 from streamgp.table.given import as_numbers, to_float, to_floats
 from streamgp.table.summer_time import advise_on_order
+
+_SKIP = "skip such rows with missing='skip'"
 
 
 def check_missing(missing: str) -> None:
@@ -113,13 +115,15 @@ def check_rows(estimator: Any, X: Any, y: Any, times: Any, *, learner: StreamLea
     single = y.ndim == 1
     y = y.reshape(len(X), -1)
     dated = are_dates(times)
-    times = as_times(times, len(X), columns.time_order)
+    times, unread = _read_times(times, len(X), columns)
+    if unread is not None and estimator.missing != "skip":
+        raise ValueError(f"{unread}; correct it, or {_SKIP}")
     X = columns.inputs(X, times)
-    parts = {"X": X, "y": y} | ({} if times is None else {"times": times[:, None]})
+    parts = ({} if times is None else {"times": times[:, None]}) | {"X": X, "y": y}
     if estimator.missing == "impute":
         X, y = (np.where(_usable(part), part, np.nan) for part in (X, y))
         if times is not None:
-            _check_finite("times", times[:, None], "give every row its time, or skip such rows with missing='skip'")
+            _check_finite("times", times[:, None], f"give every row its time, or {_SKIP}")
         good = np.ones(len(X), bool)
     else:
         good = np.logical_and.reduce([_usable(part).all(axis=1) for part in parts.values()])
@@ -144,7 +148,7 @@ def check_rows(estimator: Any, X: Any, y: Any, times: Any, *, learner: StreamLea
                 f"times: expected times that never decrease, got {pair[1]} at row {rows[back[0]]} after {pair[0]}; "
                 f"{advise_on_order(*pair, 'sort the rows by time', dated)}"
             )
-    return Rows(X, y, times, single, int((~good).sum()), rows, given, columns, pace, fault)
+    return Rows(X, y, times, single, int((~good).sum()), rows, given, columns, pace, unread or fault)
 
 
 def check_same_targets(rows: Rows, y: Any, outputs: int, single: bool) -> None:
@@ -168,7 +172,9 @@ def check_inputs(estimator: Any, X: Any, times: Any, learner: StreamLearner) -> 
     X = columns.numbers(X, learner.categories.levels if learner.is_warmed_up else columns.counts)[0]
     X = checked_inputs(estimator, _as_cells(X), reset=False, least=_min_columns(estimator))
     dated = are_dates(times)
-    times = as_times(times, len(X), columns.time_order)
+    times, unread = _read_times(times, len(X), columns)
+    if unread is not None:
+        raise ValueError(f"{unread}; correct it")
     X = columns.inputs(X, times)
     if getattr(estimator, "missing", "raise") == "impute":
         X = np.where(_usable(X), X, np.nan)
@@ -250,7 +256,7 @@ def check_one(x: Any, time: Any, learner: StreamLearner, missing: str, columns: 
     times = as_times(None if time is None else [time], 1, columns.time_order)
     assert times is not None
     if not np.isfinite(times[0]):
-        raise NotFiniteError(f"time: expected a finite number or a date, got {time}")
+        raise NotFiniteError(f"time: {cells.say_no_time(time)}")
     if learner.last_time is not None and times[0] < learner.last_time:
         advice = advise_on_order(learner.last_time, times[0], "give the row that comes next", are_dates(time))
         raise ValueError(
@@ -289,6 +295,13 @@ def check_given(given: Any, rows: int, outputs: int) -> np.ndarray:
             f"{column}; pass NaN for a target that is not known"
         )
     return values
+
+
+def _read_times(given: Any, rows: int, columns: Columns) -> tuple[np.ndarray | None, str | None]:
+    """Return times as numbers, and what is wrong with the first text that is none."""
+    times = as_times(given, rows, columns.time_order)
+    said = None if times is None else unreadable(times, given)
+    return times, None if said is None else f"times: {said}"
 
 
 def _as_cells(X: Any) -> Any:

@@ -159,7 +159,7 @@ class Shown:
         title
             What the page calls the data.
         progress
-            Show progress on a terminal where it takes more than two seconds.
+            Show progress where it takes more than two seconds.
 
         Raises
         ------
@@ -174,7 +174,7 @@ class Shown:
         from streamgp.reports.run_page import render_run
 
         given = self._given
-        with progress_bar("which inputs matter", 2, progress) as bar:
+        with progress_bar("which inputs matter", 2, progress, counts_rows=False) as bar:
             matters = None if given.inputs is None else given.inputs.importance()
             bar.at(1, "the page")
             more = {"data": title, "weighed": given.weighed, "importance": matters}

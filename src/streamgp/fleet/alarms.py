@@ -62,7 +62,7 @@ def fleet_alarms(found: "FleetEvaluation", rate: float = 0.1) -> Any:
     for row, key in enumerate(rows.keys):
         by_key.setdefault(key, []).append(row)
     tests = {}
-    with progress_bar("alarms", len(by_key)) as bar:
+    with progress_bar("alarms", len(by_key), counts_rows=False) as bar:
         for done, (key, of) in enumerate(by_key.items(), start=1):
             numbers = np.flatnonzero(place[of] >= 0)
             which = place[of][numbers]

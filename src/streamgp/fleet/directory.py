@@ -13,6 +13,7 @@ from streamgp.fleet.key_index import NEW, KeyIndex
 from streamgp.fleet.settings import FleetSettings
 from streamgp.fleet.warmup import rounds
 from streamgp.table import DataError
+from streamgp.table.cells import A_TIME
 from streamgp.table.summer_time import advise_on_order
 
 MAX_GROUPS = 1_000
@@ -240,7 +241,7 @@ def complaint(caller: str, settings: FleetSettings, table: Table, bad: BadRows, 
         ("a time before an earlier row of the same key", bad.backwards),
         ("no group, or another one than the first row of the same key", bad.other_group),
     )
-    usual = "correct them"
+    usual = f"correct them{f' (a time is {A_TIME})' if bad.no_time.any() else ''}"
     advice = usual if bad.pair is None else advise_on_order(*bad.pair, usual, table.columns.dated)
     found = [f"{text} in {name_rows(settings, table, rows)}" for text, rows in kinds if rows.any()]
     found += [] if doubts.first is None else [say_doubt(settings, table, doubts)]

@@ -21,6 +21,7 @@ from streamgp.fleet.settings import FleetSettings
 from streamgp.fleet.warmup import DOF, PooledRows, fit_fleet, median_gap
 from streamgp.numerics import student_t
 from streamgp.numerics.mixtures import log_sum
+from streamgp.progress import Bar
 
 # A key's rows count towards the warm-up after so many targets.
 HISTORY = 4
@@ -100,6 +101,7 @@ class FleetEngine:
         times: Float[np.ndarray, " n"],
         X: Float[np.ndarray, "n d"],
         y: Float[np.ndarray, " n"],
+        bar: Bar | None = None,
     ) -> Outcome:
         """Predict rows, then learn them; new keys are numbered on from those known. NaN targets are not learnt."""
         rows, parts = PooledRows(key, times, self._texts.learn(key, X, y), y), []
@@ -108,6 +110,8 @@ class FleetEngine:
             learn = self._learn_provisionally if self.model is None else self._learn_fitted
             parts.append(learn(PooledRows(*(a[at:] for a in rows))))
             at += len(parts[-1].log_density)
+            if bar is not None:
+                bar.at(at)
         if len(parts) == 1:
             return parts[0]
         parts.append(Outcome.empty(0))

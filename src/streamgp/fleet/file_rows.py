@@ -11,6 +11,7 @@ from streamgp.numerics.digits import shortest
 from streamgp.table import DataError, cells
 from streamgp.table.blocks import Block
 from streamgp.table.codes import find_suspects, say_suspects
+from streamgp.table.extent import Extent
 from streamgp.table.numbers import Column, Gaps, is_missing, is_missing_number, to_numbers
 from streamgp.table.schema import TEXT, Schema, check_marks, check_names, infer_schema
 from streamgp.table.sources import open_source
@@ -32,6 +33,7 @@ class KeyedRows:
         self._source = open_source(settings.data)
         self.name = self._source.name
         self.chunk = settings.chunk
+        self.extent = Extent.of(self._source, settings.max_rows)
         # The message on the first row that could not be read at all.
         self.first_fault: str | None = None
         # The gaps of inputs and targets in the rows given.
@@ -75,6 +77,11 @@ class KeyedRows:
     def __exit__(self, *_: object) -> None:
         self._source.close()
 
+    @property
+    def bytes_read(self) -> int | None:
+        """Return how much of a file of text was read."""
+        return self._source.bytes_read
+
     def __iter__(self) -> Iterator[tuple[np.ndarray, pl.DataFrame]]:
         block = self._head
         while block.size:
@@ -108,12 +115,7 @@ class KeyedRows:
         found = {name: [_key(cell) for cell in part[name]] for name in self._texts}
         frame = pl.DataFrame(found, schema=dict.fromkeys(found, pl.String))
         if (time := self._settings.time) is not None:
-            if self.schema.time_is_text:
-                order = self.schema.orders.get(time, "")
-                micro = pl.Series(time, cells.to_seconds(part[time], order) * 1e6, nan_to_null=True)
-                frame = frame.with_columns(micro.cast(pl.Int64).cast(pl.Datetime("us")))
-            else:
-                frame = frame.with_columns(pl.Series(time, self._numbers(time, part[time])))
+            frame = frame.with_columns(self._times(time, part[time], block, rows))
         for name in (self._settings.target, *self.kinds):
             values = self._numbers(name, part[name])
             self._note(values, part[name], name, block, rows)
@@ -122,6 +124,20 @@ class KeyedRows:
             levels = [None if is_missing(cell) else cells.to_text(cell) for cell in part[name]]
             frame = frame.with_columns(pl.Series(name, levels, pl.Categorical))
         return block.first_row + np.array(rows, np.int64), frame
+
+    def _times(self, name: str, column: Column, block: Block, rows: range) -> pl.Series:
+        """Return the times of rows, nothing where there is none; refuse the first such row, or note it."""
+        dated = self.schema.time_is_text
+        values = cells.to_seconds(column, self.schema.orders.get(name, "")) if dated else self._numbers(name, column)
+        for i in np.flatnonzero(~(np.abs(values) <= cells.LARGEST)).tolist():
+            expected = cells.A_DATE if dated else "a finite number"
+            fault = f"{block.where(rows[i])}: time column '{name}': {cells.say_no_time(column[i], expected)}"
+            if self._settings.missing == "raise":
+                raise DataError(f"{self.name}: {fault}")
+            self.first_fault = self.first_fault or fault
+        if not dated:
+            return pl.Series(name, values)
+        return pl.Series(name, values * 1e6, nan_to_null=True).cast(pl.Int64).cast(pl.Datetime("us"))
 
     def _note(self, values: np.ndarray, column: Column, name: str, block: Block, rows: range) -> None:
         """Count the cells of a column that have no value, or refuse the first that is not empty."""

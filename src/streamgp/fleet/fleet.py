@@ -20,6 +20,7 @@ from streamgp.fleet.ray_keys import require_ray
 from streamgp.fleet.settings import DEFAULT_LAGS, DEFAULT_MISSING, FleetSettings, as_lags, as_path
 from streamgp.fleet.shards import Shards
 from streamgp.numerics import checkpoint
+from streamgp.progress import progress_bar
 from streamgp.table import DataError
 from streamgp.table.codes import Codes, MissingCodes
 
@@ -368,7 +369,8 @@ class StreamingGPFleet:
         times = self._directory.next_rows(key) if table.times is None else table.times[good]
         y = table.y[good]
         warm, self._engine.broken = self.is_warm_, True
-        outcome = self._engine.learn(key, times, table.X[good], y)
+        with progress_bar("fleet", len(y)) as bar:
+            outcome = self._engine.learn(key, times, table.X[good], y, bar)
         self._directory.count(key, times, np.isnan(y), table.unusable[good])
         skipped = self._directory.find([table.keys[i] for i in np.flatnonzero(is_bad).tolist()])
         skipped = skipped[skipped != NEW]

@@ -14,7 +14,7 @@ from streamgp.fleet.settings import FleetSettings
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.coding import level_codes
 from streamgp.table import DataError
-from streamgp.table.cells import LARGEST, format_cell, to_seconds, to_text
+from streamgp.table.cells import LARGEST, say_no_time, to_seconds, to_text
 from streamgp.table.codes import MissingCodes
 from streamgp.table.containers import as_given, is_missing
 from streamgp.table.given import to_float, to_floats
@@ -279,10 +279,8 @@ def _times_of_cells(given: list[Any], kind: Any, name: str) -> tuple[Float[np.nd
         return to_numbers(cells), "number", None
     seconds = to_seconds(cells)
     if present and not np.isfinite(seconds).any():
-        raise DataError(
-            f"column '{name}': expected dates, times or numbers, got a column of {kind}, such as "
-            f"{format_cell(present[0])}; turn it into numbers, or write dates as 2024-01-31T12:00:00."
-        )
+        row = next(i for i, cell in enumerate(cells) if cell is not None)
+        raise DataError(f"column '{name}': {say_no_time(present[0], where=f' in row {row} of a column of {kind}')}.")
     texts = [str(cell).strip() for cell in present]
     zoned = bool(texts) and all(_ZONE.search(text) for text in texts)
     days = all(len(text) <= len("2024-01-31") for text in texts)

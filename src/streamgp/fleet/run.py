@@ -178,7 +178,8 @@ class FleetRun:
 
     def _stream(self) -> None:
         saved = -math.inf
-        with progress_bar("fleet", self.settings.max_rows) as bar:
+        extent = self.source.extent
+        with progress_bar("warm-up", extent.total, counts_rows=extent.counts_rows) as bar:
             parts = iter(self.source)
             while (part := read_next(parts, self.interrupt, self.clock)) is not None:
                 self._take(*part, bar)
@@ -203,7 +204,8 @@ class FleetRun:
                 raise other_rows(self.source.name, self._again, self.settings.out)
             if self._passed > self._again:
                 self._learn(at, piece)
-        bar.at(self.rows, "fleet")
+        done = self.source.extent.done(self._passed, self.source.bytes_read)
+        bar.at(done, "fleet" if self.fleet.is_warm_ else "warm-up", self._passed)
 
     def _learn(self, numbers: np.ndarray, frame: pl.DataFrame) -> None:
         began, warm = perf_counter(), self.fleet.is_warm_

@@ -7,6 +7,7 @@ import typer
 
 from streamgp.app.commands.cell_options import cell_option
 from streamgp.app.commands.finish import check_json, command_line, fail_if_stopped, write_metrics
+from streamgp.app.commands.quiet import Quiet
 from streamgp.app.console import names, sentences
 from streamgp.models.options import Missing
 
@@ -64,6 +65,7 @@ def embed(
     ),
     json: Annotated[str | None, typer.Option(help="Write the metrics to this file; - for standard output.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier embedding in --out.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Give the rows of a table a few coordinates, row by row, and draw the map (IE-GPLVM)."""
     with sentences():

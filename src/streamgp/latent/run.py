@@ -1,6 +1,7 @@
 """`streamgp embed`: the rows of a file in a few coordinates, learnt in their order."""
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
@@ -105,7 +106,7 @@ class EmbedRun:
 
     def run(self) -> Outcome:
         """Embed the rows, to the end of the file, an error or an interruption."""
-        with self.interrupt.watch(), progress_bar("warm-up", self.table.total) as bar:
+        with self.interrupt.watch(), self._bar() as bar:
             with learning(lambda: len(self.rows), self.table.name) as ending:
                 for batch in self._read_batches():
                     self._learn(batch, bar)
@@ -121,6 +122,10 @@ class EmbedRun:
         del self.labels[rows:]
         stopped = f"interrupted after {plural(rows, 'row')}" if ending.interrupted else ending.stopped
         return Outcome(self._metrics(stopped), stopped, ending.interrupted)
+
+    def _bar(self) -> AbstractContextManager[Bar]:
+        extent = self.table.extent
+        return progress_bar("warm-up", extent.total, counts_rows=extent.counts_rows)
 
     @property
     def coordinates(self) -> np.ndarray:
@@ -178,7 +183,8 @@ class EmbedRun:
             self.clock.learnt(now - began, warm)
             began, warm = now, True
             self.interrupt.check()
-            bar.at(self.table.done, "rows")
+            rows = sum(map(len, self.rows))
+            bar.at(self.table.extent.done(rows, self.table.bytes_read), "rows", rows)
 
     def _keep(self, rows: EmbeddedRows) -> None:
         coordinates, precision = rows.posterior.coordinates, rows.posterior.precision

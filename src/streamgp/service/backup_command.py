@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from streamgp.app.commands.quiet import Quiet
 from streamgp.app.console import sentences
 
 EXAMPLES = """
@@ -19,6 +20,7 @@ Examples:
 def backup(
     directory: Annotated[Path, typer.Argument(help="Directory of the service.")],
     target: Annotated[Path, typer.Argument(help="Where the copy goes: a new directory, or an empty one.")],
+    quiet: Quiet = False,
 ) -> None:
     """Copy the streams of a service while it runs: what was acknowledged before the command began is in the copy."""
     with sentences():

@@ -34,7 +34,7 @@ def back_up_directory(directory: Path, target: Path) -> None:
     if target.resolve().is_relative_to(directory.resolve()):
         raise RunError(f"TARGET: expected a directory outside of {directory}, got {target}; name another one")
     target.parent.mkdir(parents=True, exist_ok=True)
-    with progress_bar("copying", 1.0) as bar:
+    with progress_bar("copying", 1.0, counts_rows=False) as bar:
         positions, failed = back_up(directory, target, lambda i, n, name: bar.at(i / n, f"copying {name}"))
     held = ", ".join(f"{name} up to {position:,}" for name, position in positions.items())
     typer.echo(f"{target}: {held if positions else 'no streams'}")

@@ -10,7 +10,7 @@ import numpy as np
 
 from streamgp.service.config import StreamConfig
 from streamgp.table import cells
-from streamgp.table.dates import Order, advise_on_date, find_order
+from streamgp.table.dates import Order, find_order
 from streamgp.table.layout import fit, read_cells
 from streamgp.table.numbers import (
     SAY_WHICH,
@@ -196,9 +196,8 @@ class Table:
         for i, (cell, value) in enumerate(zip(column, values.tolist(), strict=True)):
             where = f"time column '{self._time}'"
             if not abs(value) <= cells.LARGEST:
-                expected = "a date as in 2026-01-31T12:00:00Z" if dates else "a number"
-                advice = "" if (found := advise_on_date(cell)) is None else f": {found}"
-                faults.setdefault(i, f"{where}: expected {expected}, got {cells.format_cell(cell)}{advice}")
+                expected = cells.A_DATE if dates else "a number"
+                faults.setdefault(i, f"{where}: {cells.say_no_time(cell, expected)}")
             elif i not in faults:
                 if value < last and not self._config.is_keyed:
                     advice = advise_on_order(last, value, "write rows in order", bool(dates))

@@ -11,7 +11,7 @@ import numpy as np
 from streamgp.service.config import StreamConfig
 from streamgp.service.inputs import code_of, model_inputs
 from streamgp.service.problems import Problem
-from streamgp.table.cells import LARGEST, to_seconds
+from streamgp.table.cells import A_DATE, LARGEST, to_seconds
 from streamgp.table.clock import blamed, say_jump
 from streamgp.table.dates import Order, advise_on_date, find_order
 from streamgp.table.summer_time import advise_on_order
@@ -285,7 +285,7 @@ def _time(value: Any, order: Order, config: StreamConfig, wrong: _Wrong, row: in
             pass
     advice = advise_on_date(value)
     got = value if advice is None else _Said(f"{as_sent(value)}: {advice}")
-    wrong.add(row, "time", "a number, as seconds since 1970, or an ISO date, as 2026-01-31T12:00:00Z", got)
+    wrong.add(row, "time", f"a number, as seconds since 1970, or {A_DATE}Z", got)
     return math.nan
 
 

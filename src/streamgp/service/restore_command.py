@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from streamgp.app.commands.quiet import Quiet
 from streamgp.app.console import sentences
 
 EXAMPLES = """
@@ -20,6 +21,7 @@ def restore(
     directory: Annotated[Path, typer.Argument(help="Directory of the service, which has to be stopped.")],
     at: Annotated[str, typer.Option(help="A position of the log, or a date: what had come by then.")],
     stream: Annotated[str | None, typer.Option(help="Name of a stream. Default: all.")] = None,
+    quiet: Quiet = False,
 ) -> None:
     """Set streams back to what they knew at a position or a time; the service goes on from there."""
     with sentences():

@@ -31,7 +31,7 @@ def restore_directory(directory: Path, at: str, name: str | None) -> None:
     if position is None and math.isnan(moment):
         raise RunError(f"--at: expected a position, or a date such as 2026-01-31T12:00:00Z, got {at!r}")
     failed: list[str] = []
-    with locked(directory, "DIR"), one_blas_thread(), progress_bar("opening", 1.0) as bar:
+    with locked(directory, "DIR"), one_blas_thread(), progress_bar("opening", 1.0, counts_rows=False) as bar:
         streams = Streams(directory)
         streams.start()
         try:

@@ -7,10 +7,12 @@ from datetime import UTC, datetime
 import numpy as np
 from jaxtyping import Float64
 
-from streamgp.table.dates import Order, to_iso
+from streamgp.table.dates import Order, advise_on_date, to_iso
 from streamgp.table.numbers import SAY_WHICH, Cell, Column, Decimal, is_missing, why_unsure
 
 LARGEST = 1e100  # a number that is larger has no square, and is no measurement
+A_DATE = "a date of the years 1 to 9999, as 2024-01-31T12:00:00"
+A_TIME = f"a number or {A_DATE}"
 
 _DATE = r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})([T ].*)?"
 _CLOCK = r"\d{1,2}:\d{2}(:\d{2}.*)?"
@@ -93,6 +95,12 @@ def say_got(cell: Cell, decimal: Decimal | None = None) -> str:
     """Say what came in place of a number, in a column with that decimal mark, and what to do if it may be two."""
     unsure = None if decimal is None else why_unsure(cell, decimal)
     return f"got {format_cell(cell)}" if unsure is None else f"but {unsure}; {SAY_WHICH}"
+
+
+def say_no_time(cell: object, expected: str = A_TIME, where: str = "") -> str:
+    """Say what was expected in place of a cell that is no time stamp, what came where, and what is wrong with it."""
+    advice = advise_on_date(cell)
+    return f"expected {expected}, got {format_cell(cell)}{where}{'' if advice is None else f': {advice}'}"
 
 
 def format_cell(cell: object) -> str:

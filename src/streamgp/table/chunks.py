@@ -142,7 +142,7 @@ def _features(feature: Feature, column: Column, faults: dict[int, str], schema: 
         return level_codes(map(cells.to_text, column), feature.levels)[:, None]
     if feature.kind == "date":
         values = cells.to_seconds(column, schema.orders.get(feature.name, ""))
-        _note(values, column, faults, f"column '{feature.name}': expected an ISO 8601 date or datetime")
+        _note(values, column, faults, f"column '{feature.name}': expected {cells.A_DATE}")
         return values[:, None]
     if feature.kind == "boolean":
         values = cells.to_booleans(column)
@@ -162,7 +162,7 @@ def _numbers(
 def _times(schema: Schema, column: Column, faults: dict[int, str]) -> Float64[np.ndarray, " n"]:
     name = schema.time or ""
     values = _moments(name, schema, column)
-    expected = "an ISO 8601 date or datetime" if schema.time_is_text else "a finite number"
+    expected = cells.A_DATE if schema.time_is_text else "a finite number"
     _note(values, column, faults, f"time column '{name}': expected {expected}")
     return values
 

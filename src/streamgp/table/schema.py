@@ -10,7 +10,7 @@ import numpy as np
 
 from streamgp.table import cells
 from streamgp.table.calendar import AUTO, calendar_names
-from streamgp.table.dates import Order, advise_on_date, find_order, why_unreadable
+from streamgp.table.dates import Order, find_order, why_unreadable
 from streamgp.table.labels import ClassNames
 from streamgp.table.names import quoting_advice
 from streamgp.table.numbers import (
@@ -409,12 +409,7 @@ def _time_is_text(file: str, name: str, column: Column, order: Order, decimal: D
         return False
     if not np.isfinite(cells.to_seconds(present, order)).any():
         first = present[0] if present else None
-        advice = advise_on_date(first)
-        usual = "; write times as numbers, as 2024-01-31T12:00:00 or as 20240131"
-        raise DataError(
-            f"{file}: expected numbers or ISO 8601 dates in the time column '{name}', got {cells.format_cell(first)}"
-            f"{usual if advice is None else f': {advice}'}."
-        )
+        raise DataError(f"{file}: time column '{name}': {cells.say_no_time(first)}.")
     return True
 
 

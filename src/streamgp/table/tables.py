@@ -10,6 +10,7 @@ from jaxtyping import Float64
 from streamgp.numerics.digits import shortest
 from streamgp.table import cells
 from streamgp.table.blocks import Block
+from streamgp.table.extent import Extent
 from streamgp.table.lines import Readable
 from streamgp.table.numbers import Column, is_missing, to_numbers
 from streamgp.table.readers import Missing
@@ -67,8 +68,8 @@ class Table:
         Columns left out by inference, each with the reason.
     skipped_rows
         Bad rows so far.
-    total, done
-        The size of the file, and how much of it was read: in rows or, of text, in bytes; None where unknown.
+    extent
+        How much there is to read.
 
     Raises
     ------
@@ -92,6 +93,7 @@ class Table:
         self.skipped_rows = 0
         self._label, self._max_rows = label, max_rows
         self._missing: Missing = missing
+        self.extent = Extent.of(self._source, max_rows)
         try:
             self._head = self._read(INFER_ROWS)
             if not self._head.size:
@@ -124,17 +126,9 @@ class Table:
         self._source.close()
 
     @property
-    def total(self) -> int | None:
-        """Return the size of what is to be read."""
-        if self._max_rows is not None:
-            return self._max_rows
-        return self._source.total_rows if self._source.total_rows is not None else self._source.bytes_total
-
-    @property
-    def done(self) -> int:
-        """Return how much of `total` was read."""
-        by_rows = self._max_rows is not None or self._source.total_rows is not None
-        return self._source.next_row if by_rows else self._source.bytes_read or self._source.next_row
+    def bytes_read(self) -> int | None:
+        """Return how much of a file of text was read."""
+        return self._source.bytes_read
 
     def __iter__(self) -> Iterator[TableBatch]:
         block = self._head

@@ -105,6 +105,14 @@ def test_bad_rows_are_refused_and_nothing_is_learnt(problem: str, learnt: int):
         (None, "^times: the rows before had time stamps and none came now"),
         ([100.0, 101.0, 99.0], "^times: expected times that never decrease, got 99.0 at row 2 after 101.0"),
         ([38.0, 101.0, 102.0], "^times: expected times that never decrease, got 38.0 at row 0 after 39.0"),
+        (
+            ["2024-01-01", "2024-13-01", None],
+            "^times: expected a number or a date .* got '2024-13-01' at row 1; correct",
+        ),
+        (
+            ["10000-01-01T00:00:00Z"] * 3,
+            "^times: .* years 1 to 9999, .* got '10000-01-01T00:00:00Z' at row 0; correct",
+        ),
         ([100.0, np.nan, 102.0], "^times: expected finite numbers, got NaN at row 1"),
         (np.array(["2024-01-01", "NaT", "2024-01-03"], "datetime64[D]"), "^times: .* NaN at row 1"),
         ([100.0, 101.0], r"^times: expected 3 of them, one per row, got shape \(2,\)"),
@@ -196,6 +204,27 @@ def test_a_feature_or_label_that_is_too_large_is_named():
         StreamingGPLVM().partial_fit([ROW, [HUGE, 0.1]])
     with pytest.raises(ValueError, match=r"^times: expected a number of at most .* some 400 digits at row 1; "):
         new().partial_fit([ROW, ROW], [0.0, 1.0], [0.0, HUGE])
+
+
+FAR = "10000-01-01T00:00:00Z"  # no date that is read
+
+
+def test_a_time_that_cannot_be_read_is_named_by_every_door():
+    X, y = stream()
+    dates = np.datetime64("2024-01-01") + np.arange(ROWS)
+    model = new(warmup=40).partial_fit(X, y, dates)
+    says = f"expected a number or a date of the years 1 to 9999, .* got '{FAR}'"
+    with pytest.raises(ValueError, match=f"^times: {says} at row 1; correct it$"):
+        model.predict(X[:2], times=["2025-01-01", FAR])
+    with pytest.raises(ValueError, match=f"^time: {says}"):
+        model.learn_one(X[0], y[0], time=FAR)
+    frame = pl.DataFrame({"x": X[:2, 0], "known": ["2024-01-05", FAR]})
+    with pytest.raises(ValueError, match=f"^delay: column 'known': {says} at row 1; correct it"):
+        evaluate(new(), frame, y[:2], times=dates[:2], delay="known")
+    with pytest.raises(ValueError, match=f"but all 2 have some; times: {says} at row 0"):
+        new(missing="skip").fit(X[:2], y[:2], times=[FAR, FAR])
+    some = evaluate(new(warmup=40, missing="skip"), X, y, times=[*dates[:-1].astype(str), FAR])
+    assert any(f"got '{FAR}' at row {ROWS - 1}" in warning for warning in some._given.about["warnings"])
 
 
 def test_predicting_the_past_is_refused():

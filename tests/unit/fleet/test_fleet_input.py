@@ -129,11 +129,23 @@ def test_rows_without_key_or_time():
     refused(many, r"no time in row 0 .* row 2 \('a' at nan\) and 6 more; nothing was learnt: correct them")
 
 
+def test_a_text_that_is_no_time_is_named_with_what_was_expected():
+    rows = pl.DataFrame({"unique_id": ["a"] * 3, "ds": ["2024-01-01", "10000-01-02", "2024-01-03"], "y": [0.0] * 3})
+    says = r"no time in row 1 \('a' at 10000-01-02\); .* \(a time is a number or a date of the years 1 to 9999"
+    with pytest.raises(DataError, match=says):
+        StreamingGPFleet().partial_fit(rows)
+    with pytest.raises(DataError, match=r"years 1 to 9999, .* got '10000-01-02' in row 0 of a column"):
+        StreamingGPFleet().partial_fit(rows[1:2])
+
+
 def test_columns_that_changed():
     refused(three(unique_id=[1, 2, 1]), "column 'unique_id': expected a column of type text, .* got whole number")
     refused(three(ds=[date(2024, 1, 1)] * 3), "column 'ds': expected a column of type number, .* got date")
     refused(three(y=["a", "b", "c"]), "column 'y': expected a number .*, got 'a' at row 0")
-    refused(three(ds=["1", "2", "3"]), "column 'ds': expected dates, times or numbers, got a column of String")
+    refused(
+        three(ds=["1", "2", "3"]),
+        "column 'ds': expected a number or a date .* got '1' in row 0 of a column of String",
+    )
     refused(three(a=[1, 2, 3]), "expected the inputs none, .* got 'a' as well")
     refused(three().drop("y"), "expected the columns 'unique_id', 'ds', 'y', got 'unique_id', 'ds'; 'y' missing")
 

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from streamgp.table import DataError, Schema, open_rows
+from streamgp.table.cells import A_DATE
 
 
 def drain(source, **options) -> None:
@@ -129,7 +130,7 @@ BAD_TEXTS = {
     "time is text": (
         "t,x,y\nnoon,1,1\n",
         {"time": "t"},
-        "numbers or ISO 8601 dates in the time column 't', got 'noon'",
+        "time column 't': expected a number or a date of the years 1 to 9999, as 2024-01-31T12:00:00, got 'noon'",
     ),
     "one bad time": (
         "t,x,y\n1,1,1\n2,1,1\nlate,1,1\n",
@@ -139,12 +140,12 @@ BAD_TEXTS = {
     "one number among dates": (
         "t,x,y\n5,1,1\n2024-01-02,1,1\n2024-01-03,1,1\n",
         {"time": "t"},
-        "data row 1 (line 2): time column 't': expected an ISO 8601 date or datetime, got '5'",
+        f"data row 1 (line 2): time column 't': expected {A_DATE}, got '5'",
     ),
     "one bad date": (
         "t,x,y\n2024-01-02,1,1\n2024-13-01,1,1\n",
         {"time": "t"},
-        "data row 2 (line 3): time column 't': expected an ISO 8601 date or datetime, got '2024-13-01'",
+        f"data row 2 (line 3): time column 't': expected {A_DATE}, got '2024-13-01'",
     ),
 }
 

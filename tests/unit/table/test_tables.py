@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from streamgp.table import DataError
+from streamgp.table.extent import Extent
 from streamgp.table.tables import BATCH_ROWS, INFER_ROWS, Table
 
 HEAD = "a,b,on,kind,empty,when\n"
@@ -44,12 +45,13 @@ def test_every_format_gives_the_same(tmp_path):
     for name in ("t.csv", "t.parquet", "t.jsonl"):
         with Table(tmp_path / name, label="label") as table:
             parts = list(table)
-            assert table.total is not None and table.done == table.total
+            assert table.extent.total is not None
+            assert table.extent.done(rows, table.bytes_read) == table.extent.total
         assert_array_equal(np.concatenate([part.X for part in parts]), X)
         assert [label for part in parts for label in part.labels or []] == [str(i % 4) for i in range(rows)]
     with Table(tmp_path / "t.csv", features=["c", "a"], max_rows=1_500) as some:
         assert_array_equal(np.concatenate([part.X for part in some]), X[:1_500, [2, 0]])
-        assert some.done == some.total == 1_500
+        assert some.extent == Extent(1_500, counts_rows=True)
 
 
 BAD = [*LINES[:3], "x,1,true,red,,", "4,4,true,red,,", "1e999,1,true,red,,", ",,true,red,,", "8,8,true,red,,"]

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from streamgp.app.commands.keyed import keyed_commands
+from streamgp.app.commands.quiet import Quiet
 from streamgp.app.commands.run import report_run, start
 from streamgp.app.console import sentences
 
@@ -15,6 +16,7 @@ from streamgp.app.console import sentences
 def demo(
     out: Annotated[Path, typer.Option(help="Directory for the data and the results.")] = Path("streamgp-demo"),
     fleet: Annotated[bool, typer.Option("--fleet", help="A stream for each of many countries, as a fleet.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Run the default model on real data that an installed package carries, and write a report."""
     with sentences():

@@ -10,6 +10,7 @@ from streamgp.app.commands.early import checked, reading_of
 from streamgp.app.commands.finish import check_json, command_line, fail_if_stopped, write_metrics
 from streamgp.app.commands.keyed import run_keyed
 from streamgp.app.commands.model_options import DATA, LEARNING, OUTPUT, declared, with_model_options
+from streamgp.app.commands.quiet import Quiet
 from streamgp.app.commands.short_help import HelpAll
 from streamgp.app.console import fail, names, sentences
 from streamgp.models.options import (
@@ -245,6 +246,7 @@ def run(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace an earlier run in --out.", rich_help_panel=OUTPUT)
     ] = False,
+    quiet: Quiet = False,
     help_all: HelpAll = False,
 ) -> None:
     """Predict a stream row by row, each before its target is seen, and learn from it."""

@@ -11,6 +11,7 @@ from streamgp.service.live_stream import LiveStream
 from streamgp.service.past import Past
 from streamgp.service.payload import in_seconds
 from streamgp.service.problems import Problem
+from streamgp.table.cells import A_DATE
 
 # A request waits so many seconds for its answer.
 PATIENCE = 60.0
@@ -39,7 +40,7 @@ def restored_to(document: dict[str, Any], stream: LiveStream) -> int:
     if "time" in document:
         seconds = in_seconds(moment) if isinstance(moment, str) else math.nan
         if math.isnan(seconds):
-            raise Problem(422, f"time: expected an ISO date, as 2026-01-31T12:00:00Z, got {moment!r:.80}")
+            raise Problem(422, f"time: expected {A_DATE}Z, got {moment!r:.80}")
         return Past(stream).position_at(seconds)
     if not isinstance(position, int) or isinstance(position, bool) or not 0 <= position <= 2**53:
         raise Problem(422, f"position: expected one of the log, a whole number, got {position!r:.80}")
