@@ -96,14 +96,6 @@ class TestInputs:
             parts.predict(rows, return_std=True), whole.predict(rows, return_std=True), rtol=1e-9
         )
 
-    def test_nothing_of_the_future(self):
-        X, y = stream()
-        other, targets = X.copy(), y.copy()
-        other[200:], targets[200:] = stream(seed=3)[0][200:], 100.0
-        first, second = undisturbed(), evaluate(new(), other, targets)
-        np.testing.assert_array_equal(second.mean[:200], first.mean[:200])
-        np.testing.assert_array_equal(second.std[:200], first.std[:200])
-
     def test_better_than_to_skip_such_rows_or_to_fill_in_the_mean(self):
         X, y = stream(1000)
         impute = evaluate(new(), X, y)

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
@@ -198,14 +197,3 @@ def test_a_directory_that_was_made_for_nothing_goes_again(tmp_path: Path):
     with locked(tmp_path / "c"):
         pass
     assert (tmp_path / "c").exists()
-
-
-def test_runs_are_told_apart_by_exact_numbers(data: Path, tmp_path: Path):
-    """One bit of one number is another file."""
-    run_linear(data, tmp_path / "out", max_rows=150)
-    rows = table()
-    nudged = rows["b"].to_numpy().copy()
-    nudged[3] = np.nextafter(nudged[3], np.inf)
-    rows.with_columns(b=pl.Series(nudged)).write_csv(data)
-    with pytest.raises(RunError, match="is not the file of the run in"):
-        run_linear(data, tmp_path / "out", resume=True)

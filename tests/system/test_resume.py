@@ -72,14 +72,6 @@ def test_ctrl_c_keeps_what_was_learnt_and_resume_gives_the_same_numbers(
     same_as_unbroken(data, tmp_path, resumed, run_small, chunk=30)
 
 
-def test_a_stream_with_lags_goes_on_with_them(data: Path, tmp_path: Path):
-    spec = make_spec("linear", lags=[1, 30])
-    run_spec(data, tmp_path / "out", spec, max_rows=170)
-    run_spec(data, tmp_path / "out", spec, resume=True)
-    run_spec(data, tmp_path / "whole", spec)
-    close(predictions(tmp_path / "out"), predictions(tmp_path / "whole"))
-
-
 @pytest.mark.parametrize("rows", [50, 103, 170])
 def test_forecasts_that_wait_are_not_lost(data: Path, tmp_path: Path, rows: int):
     spec = make_spec("linear", lags=[1, 30], horizon=9)
@@ -182,13 +174,6 @@ def test_ctrl_c_before_any_row_leaves_a_directory_to_start_in(
 
 
 # Going on
-
-
-def test_max_rows_stops_there_and_resume_goes_on(data: Path, tmp_path: Path):
-    # A multiple of the chunk, so that the rows are learnt in the same pieces.
-    assert run_linear(data, tmp_path / "out", chunk=50, max_rows=250).metrics["rows"] == 250
-    resumed = run_linear(data, tmp_path / "out", chunk=50, resume=True)
-    same_as_unbroken(data, tmp_path, resumed, chunk=50)
 
 
 def test_a_finished_run_goes_on_when_its_file_has_grown(tmp_path: Path):
