@@ -3,6 +3,8 @@
 import gc
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import is_dataclass
+from functools import wraps
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -44,16 +46,34 @@ for name in ("equinox", "matplotlib.figure", "narwhals", "pandas", "polars", "ri
 
 
 def decorate(*, typechecker: Callable[..., Any]) -> Callable[[Any], Any]:
-    """Return jaxtyping's decorator for all but those functions inside others of which nothing would be checked.
+    """Return a decorator that makes jaxtyping's at the first call that is checked, of a dataclass in its `__init__`.
 
-    To decorate one takes a millisecond, each time that it is defined anew. Left out are those without annotations,
-    and all while no checks are made.
+    To make one takes more than a millisecond, there are thousands, and most are never called in a process. Functions
+    inside others have none where nothing would be checked: without annotations, and while no checks are made.
     """
     decorator = jaxtyped(typechecker=typechecker)
 
-    def decorated(fn: Any) -> Any:
-        inside = "<locals>" in getattr(fn, "__qualname__", "")
-        return fn if inside and (config.jaxtyping_disable or not fn.__annotations__) else decorator(fn)
+    def decorated(of: Any) -> Any:
+        if isinstance(of, type):
+            if is_dataclass(of) and not hasattr(of.__init__, "checked_later"):
+                of.__init__ = later(of.__init__)
+            return of
+        inside = "<locals>" in of.__qualname__
+        return of if inside and (config.jaxtyping_disable or not of.__annotations__) else later(of)
+
+    def later(fn: Callable[..., Any]) -> Callable[..., Any]:
+        checked = None
+
+        @wraps(fn)
+        def called(*args: Any, **kwargs: Any) -> Any:
+            nonlocal checked
+            if config.jaxtyping_disable:
+                return fn(*args, **kwargs)
+            checked = checked or decorator(fn)
+            return checked(*args, **kwargs)
+
+        called.checked_later = True
+        return called
 
     return decorated
 
