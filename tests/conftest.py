@@ -92,10 +92,12 @@ import_module("streamgp.numerics.accelerator")  # JAX takes modules as trees fro
 TESTS = Path(__file__).parent
 CHECKED = "unit"
 UNCHECKED = {  # modules of unit/ that send whole streams too, or draw pages
-    *("test_alarms", "test_conformal_sets", "test_explanations_of_labels", "test_fleet_groups", "test_fleet_text"),
-    *("test_forecasts", "test_importance", "test_influence", "test_label_pages", "test_monitor", "test_moves"),
-    *("test_nearest_blend", "test_prediction", "test_report", "test_river", "test_rules", "test_shown"),
-    *("test_verdicts",),
+    *("test_alarms", "test_baseline_bands", "test_boosted_trees", "test_compare", "test_conformal"),
+    *("test_conformal_sets", "test_expert_weights", "test_explanations_of_labels", "test_fleet_groups"),
+    *("test_fleet_hibernation", "test_fleet_input", "test_fleet_page", "test_fleet_text", "test_forecasts"),
+    *("test_importance", "test_influence", "test_kinds_of_rows", "test_label_pages", "test_lag_glitch"),
+    *("test_loading", "test_monitor", "test_moves", "test_nearest_blend", "test_pipelines", "test_prediction"),
+    *("test_report", "test_river", "test_rules", "test_session", "test_shown", "test_verdicts"),
 }
 # Modules that count compilations: nothing is compiled there before they begin.
 COUNTED = {
@@ -109,9 +111,13 @@ MAX_MAPS = 30_000  # of the 65,530 that Linux allows a process; a compiled progr
 traced_unchecked = False
 
 
+def is_unchecked(module: Path) -> bool:
+    return module.stem in UNCHECKED or module.relative_to(TESTS).parts[0] != CHECKED
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the modules that count compilations first: before them everything is forgotten, and others share much."""
-    items.sort(key=lambda item: item.path.stem not in COUNTED)
+    """Run the modules that count compilations first, then those that are checked: others share what is compiled."""
+    items.sort(key=lambda item: (item.path.stem not in COUNTED, is_unchecked(item.path)))
 
 
 def pytest_collection_finish() -> None:
@@ -135,8 +141,7 @@ def types_and_shapes(request: pytest.FixtureRequest) -> Iterator[None]:
     programs are traced: what was traced without them is forgotten where they come back.
     """
     global traced_unchecked
-    name = request.path.stem
-    unchecked = name in UNCHECKED or request.path.relative_to(TESTS).parts[0] != CHECKED
+    name, unchecked = request.path.stem, is_unchecked(request.path)
     checks_return = traced_unchecked and not unchecked
     if checks_return or name in COUNTED or not MAPS.exists() or MAPS.read_bytes().count(b"\n") > MAX_MAPS:
         jax.clear_caches()
