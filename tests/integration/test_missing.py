@@ -132,13 +132,6 @@ class TestInputs:
         # It teaches about the other columns all the same, and ruins nothing.
         assert np.sqrt(np.mean((result.mean - y)[1200:] ** 2)) < 0.12
 
-    def test_a_first_row_of_nothing(self):
-        X, y = stream()
-        X[:3] = NAN
-        result = evaluate(new(), X, y)
-        assert np.isfinite(result.mean).all()
-        assert np.isfinite(result.std).all()
-
     def test_a_class_of_large_offsets(self):
         X, y = stream(400)
         clean = evaluate(new(), X, y)
