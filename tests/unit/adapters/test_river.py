@@ -40,7 +40,6 @@ def streams(model: Any, scale: int = 1) -> Iterator[list[tuple[dict[str, float],
         odd = np.random.default_rng(1).random(len(xs)) < 0.05
         yield [({k: v + 6.0 * o for k, v in x.items()}, int(o)) for x, o in zip(xs, odd, strict=True)]
     elif isinstance(model, RiverClassifier):
-        yield list(zip(xs, (y > 0).tolist(), strict=True))
         yield list(zip(xs, y > 0, strict=True))  # bools of NumPy
         yield list(zip(xs, np.digitize(y, [-1.0, 1.0]).tolist(), strict=True))
     else:
