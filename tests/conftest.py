@@ -96,6 +96,7 @@ UNCHECKED = {  # modules of unit/ that send whole streams too, or draw pages
     *("test_conformal_sets", "test_expert_weights", "test_explanations_of_labels", "test_fleet_groups"),
     *("test_fleet_hibernation", "test_fleet_input", "test_fleet_page", "test_fleet_text", "test_forecasts"),
     *("test_importance", "test_influence", "test_kinds_of_rows", "test_label_pages", "test_lag_glitch"),
+    *("test_crafted_checkpoints", "test_local_models", "test_presets", "test_warmup"),
     *("test_loading", "test_monitor", "test_moves", "test_nearest_blend", "test_pipelines", "test_prediction"),
     *("test_report", "test_river", "test_rules", "test_session", "test_shown", "test_verdicts"),
 }
