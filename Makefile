@@ -18,6 +18,9 @@ PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13; do \
 .PHONY: demo lint check test slow forecasters all docs clean
 .NOTPARALLEL:
 
+# What Python has compiled is kept: the two workers, both suites and the processes that tests start read it.
+unexport PYTHONDONTWRITEBYTECODE
+
 demo: $(VENV)/.installed-demo
 	$(BIN)/streamgp demo
 

@@ -3,6 +3,8 @@
 import gc
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import is_dataclass
+from functools import wraps
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -43,17 +45,41 @@ for name in ("equinox", "matplotlib.figure", "narwhals", "pandas", "polars", "ri
     import_module(name)
 
 
-def decorate(*, typechecker: Callable[..., Any]) -> Callable[[Any], Any]:
-    """Return jaxtyping's decorator for all but those functions inside others of which nothing would be checked.
+# Called for every leaf of every tree, with leaves of any type.
+FREE = {f"streamgp.numerics.{name}" for name in ("arrays", "module", "tree")}
 
-    To decorate one takes a millisecond, each time that it is defined anew. Left out are those without annotations,
-    and all while no checks are made.
+
+def decorate(*, typechecker: Callable[..., Any]) -> Callable[[Any], Any]:
+    """Return a decorator that makes jaxtyping's at the first call that is checked, of a dataclass in its `__init__`.
+
+    To make one takes more than a millisecond, there are thousands, and most are never called in a process. Functions
+    inside others have none where nothing would be checked: without annotations, and while no checks are made.
     """
     decorator = jaxtyped(typechecker=typechecker)
 
-    def decorated(fn: Any) -> Any:
-        inside = "<locals>" in getattr(fn, "__qualname__", "")
-        return fn if inside and (config.jaxtyping_disable or not fn.__annotations__) else decorator(fn)
+    def decorated(of: Any) -> Any:
+        if of.__module__ in FREE:
+            return of
+        if isinstance(of, type):
+            if is_dataclass(of) and not hasattr(of.__init__, "checked_later"):
+                of.__init__ = later(of.__init__)
+            return of
+        inside = "<locals>" in of.__qualname__
+        return of if inside and (config.jaxtyping_disable or not of.__annotations__) else later(of)
+
+    def later(fn: Callable[..., Any]) -> Callable[..., Any]:
+        checked = None
+
+        @wraps(fn)
+        def called(*args: Any, **kwargs: Any) -> Any:
+            nonlocal checked
+            if config.jaxtyping_disable:
+                return fn(*args, **kwargs)
+            checked = checked or decorator(fn)
+            return checked(*args, **kwargs)
+
+        called.checked_later = True
+        return called
 
     return decorated
 
@@ -65,9 +91,14 @@ import_module("streamgp.numerics.accelerator")  # JAX takes modules as trees fro
 # through everything: checks of every call took a third of their time.
 TESTS = Path(__file__).parent
 CHECKED = "unit"
-UNCHECKED = {  # modules of unit/ that send whole streams too
-    *("test_alarms", "test_explanations_of_labels", "test_forecasts", "test_influence", "test_monitor"),
-    *("test_nearest_blend", "test_prediction", "test_river", "test_shown"),
+UNCHECKED = {  # modules of unit/ that send whole streams too, or draw pages
+    *("test_alarms", "test_baseline_bands", "test_boosted_trees", "test_compare", "test_conformal"),
+    *("test_conformal_sets", "test_expert_weights", "test_explanations_of_labels", "test_fleet_groups"),
+    *("test_fleet_hibernation", "test_fleet_input", "test_fleet_page", "test_fleet_text", "test_forecasts"),
+    *("test_importance", "test_influence", "test_kinds_of_rows", "test_label_pages", "test_lag_glitch"),
+    *("test_crafted_checkpoints", "test_local_models", "test_presets", "test_warmup"),
+    *("test_loading", "test_monitor", "test_moves", "test_nearest_blend", "test_pipelines", "test_prediction"),
+    *("test_report", "test_river", "test_rules", "test_session", "test_shown", "test_verdicts"),
 }
 # Modules that count compilations: nothing is compiled there before they begin.
 COUNTED = {
@@ -81,9 +112,13 @@ MAX_MAPS = 30_000  # of the 65,530 that Linux allows a process; a compiled progr
 traced_unchecked = False
 
 
+def is_unchecked(module: Path) -> bool:
+    return module.stem in UNCHECKED or module.relative_to(TESTS).parts[0] != CHECKED
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the modules that count compilations first: before them everything is forgotten, and others share much."""
-    items.sort(key=lambda item: item.path.stem not in COUNTED)
+    """Run the modules that count compilations first, then those that are checked: others share what is compiled."""
+    items.sort(key=lambda item: (item.path.stem not in COUNTED, is_unchecked(item.path)))
 
 
 def pytest_collection_finish() -> None:
@@ -107,8 +142,7 @@ def types_and_shapes(request: pytest.FixtureRequest) -> Iterator[None]:
     programs are traced: what was traced without them is forgotten where they come back.
     """
     global traced_unchecked
-    name = request.path.stem
-    unchecked = name in UNCHECKED or request.path.relative_to(TESTS).parts[0] != CHECKED
+    name, unchecked = request.path.stem, is_unchecked(request.path)
     checks_return = traced_unchecked and not unchecked
     if checks_return or name in COUNTED or not MAPS.exists() or MAPS.read_bytes().count(b"\n") > MAX_MAPS:
         jax.clear_caches()

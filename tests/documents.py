@@ -43,9 +43,10 @@ def script(markdown: str, shell: bool = False) -> str:
 
 
 def streamgp_command(line: str) -> None:
-    """Run a line of the shell in this process."""
+    """Run a line of the shell in this process; the page of a run is not drawn."""
     words = shlex.split(line, comments=True)[1:]
-    result = CliRunner().invoke(app, words)
+    with patch("streamgp.app.report.write_report"):
+        result = CliRunner().invoke(app, words)
     assert result.exit_code == 0, f"{line}: {result.output} {result.exception!r}"
 
 

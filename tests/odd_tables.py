@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from numpy.testing import assert_allclose
@@ -43,7 +44,7 @@ def text(separator: str = ",", names: list[str] = NAMES, end: str = "", **column
 
 
 def said(door: str, content: bytes, folder: Path, *options: str, target: str = "y", name: str = "t.csv") -> Any:
-    """Return the metrics of a run through one door, or the sentence that refuses the file."""
+    """Return the metrics of a run through one door, or the sentence that refuses the file; no page is drawn."""
     file = folder / name
     file.write_bytes(content)
     words = ["--target", target, "--warmup", str(WARMUP), *options]
@@ -53,12 +54,13 @@ def said(door: str, content: bytes, folder: Path, *options: str, target: str = "
     source = str(file)
     if door == "stdin":
         source, given = "-", {"input": content}
-    if door == "resume":
-        words += ["--out", str(folder / "out")]
-        first = CliRunner().invoke(app, ["run", source, *words, "--max-rows", "35"])
-        if first.exit_code == 0:
-            words.append("--resume")
-    result = CliRunner().invoke(app, ["run", source, *words], **given)
+    with patch("streamgp.app.report.write_report"):
+        if door == "resume":
+            words += ["--out", str(folder / "out")]
+            first = CliRunner().invoke(app, ["run", source, *words, "--max-rows", "35"])
+            if first.exit_code == 0:
+                words.append("--resume")
+        result = CliRunner().invoke(app, ["run", source, *words], **given)
     if result.exit_code:
         assert isinstance(result.exception, SystemExit), result.exception
         sentence = result.stderr.splitlines()[-1].removeprefix("streamgp: ")

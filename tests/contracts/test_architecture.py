@@ -60,17 +60,6 @@ def test_a_forbidden_import_breaks_its_contract(tmp_path: Path, module: str, lin
     assert broken[0].startswith(contract)
 
 
-def test_importing_the_package_leaves_the_process_alone():
-    code = """
-import sys, jax, streamgp
-optional = {"matplotlib", "jinja2", "river", "statsforecast", "sktime", "pandas", "typer", "rich"} & set(sys.modules)
-assert not optional, f"importing streamgp also imports {sorted(optional)}"
-assert not jax.config.jax_enable_x64, "importing streamgp switches float64 on for the whole process"
-"""
-    result = run_python(code, ROOT, ROOT / "src")
-    assert result.returncode == 0, result.stderr
-
-
 SOURCE = ROOT / "src" / "streamgp"
 # What words a kind of target, or reads it from a file, and the estimator of each kind.
 NAMES_TASKS = ("stream/tasks.py", "models/", "table/", "app/", "reports/", "estimators/classifier.py")

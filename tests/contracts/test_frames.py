@@ -72,8 +72,7 @@ def whole(**options: Any) -> Any:
     return model, evaluate(model, frame(), targets(), progress=False)
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet"])
-@pytest.mark.parametrize("calendar", [None, "day,week"])
+@pytest.mark.parametrize(("kind", "calendar"), [("parquet", None), ("csv", "day,week")])
 def test_the_command_gives_the_same_numbers(kind: str, calendar: str | None, tmp_path: Path):
     file = tmp_path / f"data.{kind}"
     (table().write_csv if kind == "csv" else table().write_parquet)(file)

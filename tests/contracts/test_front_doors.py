@@ -28,7 +28,7 @@ from streamgp.service.payload import rows_with_inputs
 from streamgp.service.problems import Problem
 
 pytestmark = pytest.mark.slow
-ROWS, WARMUP, AT = 50, 20, 40
+ROWS, WARMUP, AT = 30, 14, 22
 
 ONE = {
     "int": 1,

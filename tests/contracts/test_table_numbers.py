@@ -69,9 +69,9 @@ def expected(door: str, has_decimals: bool) -> Any:
 
 
 @pytest.mark.parametrize("door", DOORS)
-@pytest.mark.parametrize("names", [("a",), ("y",)])
 @pytest.mark.parametrize("kind", SPELLINGS)
-def test_numbers_are_read_by_the_marks_of_their_column(kind: str, names: tuple[str, ...], door: str, tmp_path: Path):
+def test_numbers_are_read_by_the_marks_of_their_column(kind: str, door: str, tmp_path: Path):
+    names = ("a",) if door in ("command", "resume") else ("y",)  # the other column is written plainly
     found = said(door, spelt(kind, names).encode(), tmp_path)
     same(found, expected(door, SPELLINGS[kind][2]))
     assert found["mae"] == pytest.approx(expected(door, SPELLINGS[kind][2])["mae"])  # which has a scale

@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pytest
@@ -23,8 +24,10 @@ GOOD = {"name": "good", "target": "y", "features": ["a", "b"], "model": "linear"
 
 
 @contextmanager
-def service(directory: Path) -> Iterator[TestClient]:
-    with TestClient(make_app(Streams(directory)), HERE, raise_server_exceptions=False) as client:
+def service(directory: Path, streams: Streams | None = None) -> Iterator[TestClient]:
+    with TestClient(make_app(streams or Streams(directory)), HERE, raise_server_exceptions=False) as client:
+        while client.get("/readyz").status_code == 503:  # until streams are restored
+            sleep(0.01)
         yield client
 
 
@@ -122,7 +125,7 @@ def test_what_the_thread_of_a_stream_does_not_expect_leaves_the_service_at_work(
     directory = tmp_path / "live"
     shutil.copytree(made, directory)
     streams = Streams(directory)
-    with TestClient(make_app(streams), HERE, raise_server_exceptions=False) as client:
+    with service(directory, streams) as client:
 
         def broken() -> None:
             raise KeyError("unheard of")

@@ -60,7 +60,7 @@ def test_the_row_after_a_glitch_is_not():
     assert rmse_after(1, True) < 0.2 * rmse_after(1, False)
 
 
-@pytest.mark.parametrize("stop", [2 * EVERY, 2 * EVERY + 1, 700, 25 * EVERY, 25 * EVERY + 1, 25 * EVERY + 2])
+@pytest.mark.parametrize("stop", [2 * EVERY + 1, 25 * EVERY, 25 * EVERY + 1])
 def test_chunks_and_a_stop_inside_a_burst_give_the_same_numbers(stop: int, tmp_path: Path):
     X, y, _ = stream(3)
     model = new()
@@ -72,9 +72,8 @@ def test_chunks_and_a_stop_inside_a_burst_give_the_same_numbers(stop: int, tmp_p
     np.testing.assert_allclose(np.concatenate(parts), predicted(3, True), rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_floods_are_followed_nearly_as_without_a_guard(seed: int):
-    y = floods(seed)
+def test_floods_are_followed_nearly_as_without_a_guard():
+    y = floods(seed=0)
     X, late = np.empty((ROWS, 0)), slice(ROWS // 2, None)  # once the first have been confirmed
     receding = y[late] < y[ROWS // 2 - 1 : -1] - 4.0 * NOISE
     found = [evaluate(new(robust), X, y, progress=False) for robust in (True, False)]

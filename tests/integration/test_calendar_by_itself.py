@@ -96,9 +96,8 @@ def test_the_choice_rests_on_the_warm_up_alone(tmp_path: Path):
     assert_allclose(one, two, rtol=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_where_time_adds_nothing_nothing_is_lost(tmp_path: Path, seed: int):
-    frame = hourly(seed, size=0.0)
+def test_where_time_adds_nothing_nothing_is_lost(tmp_path: Path):
+    frame = hourly(size=0.0)
     found = run(frame, tmp_path / "auto", model="default", lags="auto")
     without = run(frame, tmp_path / "none", model="default", lags="auto", calendar=[])
     assert inputs(found) == ["a"]

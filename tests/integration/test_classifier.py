@@ -1,6 +1,5 @@
 """Streams of labels: what is predicted, what is learnt, and what happens when the labels are unkind."""
 
-import copy
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -32,32 +31,6 @@ def three_classes(n: int = 160, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     X = rng.normal(size=(n, 2))
     scores = np.column_stack([2 * X[:, 0], 2 * X[:, 1], -2 * X[:, 0]]) + rng.gumbel(size=(n, 3))
     return X, scores.argmax(axis=1)
-
-
-def test_chunks_of_any_size_give_the_same_numbers():
-    X, y = two_classes()
-    whole = StreamingGPClassifier(**LINEAR).partial_fit(X, y)
-    parts = StreamingGPClassifier(**LINEAR)
-    at = 0
-    for size in (1, 1, 1, 7, 30, 1, 50, 69):
-        parts.partial_fit(X[at : at + size], y[at : at + size])
-        at += size
-    assert at == len(X)
-    assert_array_equal(whole.classes_, parts.classes_)
-    assert_allclose(parts.predict_proba(X), whole.predict_proba(X), rtol=1e-9)
-    assert_allclose(parts.weights_, whole.weights_, rtol=1e-9)
-
-
-def test_what_evaluate_says_of_a_row_knows_no_label_from_it_on():
-    X, y = three_classes()
-    begun = StreamingGPClassifier(**LINEAR).partial_fit(X[:3], y[:3], classes=[0, 1, 2])
-    first = evaluate(copy.deepcopy(begun), X[3:], y[3:])
-    for row in (3, 39, 40, 100):
-        other = y.copy()
-        other[row:] = (other[row:] + 1) % 3
-        second = evaluate(copy.deepcopy(begun), X[3:], other[3:])
-        assert_allclose(first.probabilities[: row - 2], second.probabilities[: row - 2], rtol=1e-12)
-        assert np.abs(first.probabilities[row - 1 :] - second.probabilities[row - 1 :]).max() > 1e-3
 
 
 def test_evaluate_scores_what_predict_proba_had_said():

@@ -179,7 +179,7 @@ class TestCounts:
         model = StreamingGPCountRegressor(**LINEAR, dynamics=["static", 0.1], robust=True).partial_fit(X, y)
         far = np.array([[6.0, -4.0]])
         mean, std = model.predict(far, return_std=True)
-        k = np.arange(60_000.0)
+        k = np.arange(20_000.0)
         p = np.exp(model.log_density(np.repeat(far, len(k), axis=0), k))
         assert mean.dtype == std.dtype == np.float64
         assert_allclose(p.sum(), 1.0, atol=1e-4)
@@ -231,13 +231,13 @@ class TestGrades:
             StreamingGPOrdinal(**LINEAR).partial_fit(X[:2], [3, 3])
 
 
-@pytest.mark.parametrize("scale", [1e15, 1e30, 1e60])
-def test_counts_of_any_size_are_predicted_like_others(scale: float):
+def test_counts_of_any_size_are_predicted_like_others():
     """In units of the scale, a count that large is as probable as its ratio to the scale is dense."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 1))
     ratios = np.exp(0.3 * X[:, 0]) * rng.gamma(20.0, 0.05, size=300)
-    result = evaluate(StreamingGPCountRegressor("linear", warmup=100), X, np.floor(scale * ratios))
     other = evaluate(StreamingGPCountRegressor("linear", warmup=100), X, np.floor(1e7 * ratios))
-    assert result.metrics["pll"] + np.log(scale) == pytest.approx(other.metrics["pll"] + np.log(1e7), abs=1e-3)
-    assert result.metrics["nmse"] == pytest.approx(other.metrics["nmse"], abs=1e-3)
+    for scale in (1e15, 1e60):
+        result = evaluate(StreamingGPCountRegressor("linear", warmup=100), X, np.floor(scale * ratios))
+        assert result.metrics["pll"] + np.log(scale) == pytest.approx(other.metrics["pll"] + np.log(1e7), abs=1e-3)
+        assert result.metrics["nmse"] == pytest.approx(other.metrics["nmse"], abs=1e-3)

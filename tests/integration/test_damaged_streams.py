@@ -169,10 +169,9 @@ def damage_campaign(tmp_path_factory: pytest.TempPathFactory) -> Any:
     checkpointing.SECONDS, history.PART = before
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_no_damage_of_any_file_is_a_silent_loss(seed: int, damage_campaign: Any, tmp_path: Path):
+def test_no_damage_of_any_file_is_a_silent_loss(damage_campaign: Any, tmp_path: Path):
     campaign, whole = damage_campaign
-    random_ = random.Random(seed)
+    random_ = random.Random(0)
     for i, file in enumerate(whole.files["killed"]):
         directory = Path(shutil.copytree(whole.directories["killed"], tmp_path / str(i)))
         what = campaign.damaged(directory / file, random_.choice(campaign.WAYS), random_)

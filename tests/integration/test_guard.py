@@ -104,7 +104,7 @@ def test_blocks_of_any_length_are_the_same(length):
         np.testing.assert_allclose(ours, theirs, rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.parametrize("absurd", [1e6, 1e9, -1e12, 1e15])
+@pytest.mark.parametrize("absurd", [1e6, -1e12])
 def test_rows_after_an_absurd_target_keep_their_digits(absurd):
     Phi, y = glitchy()
     y[[17, 33], 0] = [absurd, -absurd]

@@ -7,14 +7,10 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from test_learner import mean_and_std, run, same
+from test_learner import mean_and_std, run
 
 from streamgp import StreamingGPRegressor, evaluate
-from streamgp.models.gaussian import family
 from streamgp.models.registry import make_spec
-from streamgp.numerics import checkpoint
 from streamgp.stream.learner import StreamLearner
 
 pytestmark = pytest.mark.slow
@@ -68,58 +64,6 @@ def test_a_row_gets_the_forecast_made_h_rows_before(horizon: int, rich: bool, ou
     # Nothing was known of the first rows.
     np.testing.assert_array_equal(found[0][:horizon], 0.0)
     assert len(np.unique(found[1][:horizon])) == 1
-
-
-@given(
-    row=st.integers(HORIZON, ROWS - HORIZON - 1),  # before, nothing has been learnt that it could change
-    size=st.sampled_from([1.0, 1e4, 1e9]),
-    inputs=st.booleans(),
-    to_the_end=st.booleans(),
-)
-@settings(max_examples=6, deadline=None)
-def test_no_forecast_has_seen_anything_after_its_origin(row: int, size: float, inputs: bool, to_the_end: bool):
-    X, y = (a.copy() for a in stream())
-    changed = slice(row, None if to_the_end else row + 1)
-    y[changed] += size
-    if inputs:
-        X[changed] += size
-    found, expected = run(new(), ROWS, X, y), undisturbed()
-    for a, b in zip(found, expected, strict=True):
-        np.testing.assert_allclose(a[: row + HORIZON], b[: row + HORIZON], rtol=1e-12)
-    assert found[0][row + HORIZON] != expected[0][row + HORIZON]
-
-
-@cache
-def undisturbed() -> tuple[np.ndarray, np.ndarray]:
-    return run(new(), ROWS, *stream())
-
-
-@pytest.mark.parametrize("row", [0, 2, WARMUP])
-def test_a_restored_stream_goes_on_bit_for_bit(row: int, tmp_path: Path):
-    X, y = stream()
-    unbroken = new(**RICH)
-    list(unbroken.learn(X[:row], y[:row]))
-    checkpoint.save(tmp_path, unbroken.to_tree(), {})
-    restored = StreamLearner.from_tree(checkpoint.load(tmp_path)[0])
-    assert same(restored, unbroken)
-    np.testing.assert_array_equal(run(restored, 13, X[row:], y[row:]), run(unbroken, 13, X[row:], y[row:]))
-    assert same(restored, unbroken)
-
-
-def test_a_fit_that_fails_leaves_the_queues_as_they_were(monkeypatch: pytest.MonkeyPatch):
-    X, y = stream()
-    model, expected = new(), new()
-    for each in (model, expected):
-        list(each.learn(X[:33], y[:33]))
-
-    def fail(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(family, "fit_ensemble", fail)
-        with pytest.raises(KeyboardInterrupt):
-            list(model.learn(X[33:], y[33:]))
-    assert same(model, expected)
 
 
 def test_what_is_kept_does_not_grow():

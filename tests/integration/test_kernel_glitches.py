@@ -11,7 +11,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from streamgp import StreamingGPRegressor, evaluate
 from streamgp.numerics import keys
-from streamgp.research.annex import MULTIKERNEL
 from streamgp.research.multikernel import (
     MultiKernel,
     Raker,
@@ -37,7 +36,7 @@ def errors(targets: np.ndarray, **settings: Any) -> np.ndarray:
     return evaluate(StreamingGPRegressor(**SETTINGS | settings), X, targets).mean - y
 
 
-@pytest.mark.parametrize("name", MULTIKERNEL.models)
+@pytest.mark.parametrize("name", ["raker", "sfg-mkl"])  # the guard stands before every learner
 def test_one_absurd_target_costs_nothing(name):
     _, y = stream()
     spoiled = y.copy()

@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.stats import norm
 from sklearn.base import clone
-from test_learner import mean_and_std, run, same
+from test_learner import mean_and_std, run
 
 from oracles.lagged_rows import widened_by_hand
 from streamgp import StreamingGPRegressor, evaluate
@@ -159,41 +157,6 @@ def test_other_words_than_auto_and_none_are_refused():
         make_spec("default", lags="autos")
 
 
-@pytest.mark.parametrize("row", [0, 5, WARMUP])
-def test_a_restored_stream_goes_on_bit_for_bit(row: int, tmp_path: Path):
-    X, y = stream()
-    unbroken = new()
-    list(unbroken.learn(X[:row], y[:row]))
-    checkpoint.save(tmp_path, unbroken.to_tree(), {})
-    restored = StreamLearner.from_tree(checkpoint.load(tmp_path)[0])
-    assert same(restored, unbroken)
-    np.testing.assert_array_equal(run(restored, 13, X[row:], y[row:]), run(unbroken, 13, X[row:], y[row:]))
-    assert same(restored, unbroken)
-
-
-@given(
-    row=st.integers(0, ROWS - 2),
-    size=st.sampled_from([1.0, 1e4, 1e9]),
-    seed=st.integers(0, 2**32 - 1),
-    to_the_end=st.booleans(),
-)
-@settings(max_examples=5, deadline=None)
-def test_no_prediction_has_seen_its_target_or_anything_later(row: int, size: float, seed: int, to_the_end: bool):
-    X, y = stream()
-    y = y.copy()
-    changed = slice(row, None) if to_the_end else slice(row, row + 1)
-    y[changed] += size * (1.0 + np.random.default_rng(seed).random(size=y[changed].shape))
-    found, expected = run(new(), ROWS, X, y), undisturbed()
-    for a, b in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(a[: row + 1], b[: row + 1])
-    assert found[0][row + 1] != expected[0][row + 1]
-
-
-@cache
-def undisturbed() -> tuple[np.ndarray, np.ndarray]:
-    return run(new(), ROWS, *stream())
-
-
 def test_predict_takes_each_row_as_the_next_one():
     X, y = stream()
     model = new()
@@ -207,49 +170,11 @@ def test_predict_takes_each_row_as_the_next_one():
         np.testing.assert_allclose(mean_and_std(passed.predictive), np.asarray(ahead)[:, 3:], rtol=1e-9)
 
 
-def test_a_fit_that_fails_leaves_the_lags_as_they_were(monkeypatch: pytest.MonkeyPatch):
-    X, y = stream()
-    model, expected = new(), new()
-    for each in (model, expected):
-        list(each.learn(X[:33], y[:33]))
-
-    def fail(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(family, "fit_ensemble", fail)
-        with pytest.raises(KeyboardInterrupt):
-            list(model.learn(X[33:], y[33:]))
-    assert same(model, expected)
-    assert same_predictions(run(model, 10, X[33:], y[33:]), run(expected, 10, X[33:], y[33:]))
-
-
-def same_predictions(one: Any, other: Any) -> bool:
-    return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
-
-
 # Through the estimator
 
 
 def regressor(**options: Any) -> StreamingGPRegressor:
     return StreamingGPRegressor(**{"model": "linear", "warmup": WARMUP, "lags": LAGS, "random_state": 2} | options)
-
-
-@pytest.mark.parametrize("outputs", [1, 2])
-def test_single_rows_give_the_numbers_of_chunks(outputs: int):
-    X, y = stream(outputs)
-    targets = y[:, 0] if outputs == 1 else y
-    singly, whole = regressor(), regressor().partial_fit(X, targets)
-    ahead = []
-    for i, (x, target) in enumerate(zip(X, targets, strict=True)):
-        if i:
-            ahead.append(singly.predict_one(x))
-        singly.learn_one(x, target)
-    means, stds = run(new(outputs=outputs), ROWS, X, y)
-    np.testing.assert_allclose(np.reshape([m for m, _ in ahead], (-1, outputs)), means[1:], rtol=1e-9)
-    np.testing.assert_allclose(np.reshape([s for _, s in ahead], (-1, outputs)), stds[1:], rtol=1e-9)
-    np.testing.assert_allclose(singly.predict(X[:1]), whole.predict(X[:1]), rtol=1e-9)
-    assert singly.n_features_in_ == 2
 
 
 def test_a_stream_may_have_nothing_but_its_past(tmp_path: Path):

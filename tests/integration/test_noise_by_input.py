@@ -59,8 +59,8 @@ def test_a_row_at_a_time_chunks_and_a_saved_model_say_the_same(more, tmp_path):
     new = X[:1] if "lags" in more else X[:3] if "horizon" in more else X[:20]
     want = said(fed(learner(**more), X, y, ROWS), new)
     assert np.isfinite(want).all()
-    for size in (1, 37):
-        assert_allclose(said(fed(learner(**more), X, y, size), new), want, rtol=1e-9, atol=1e-10)
+    chunks = fed(learner(**more), X[:340], y[:340], 37)
+    assert_allclose(said(fed(chunks, X[340:], y[340:], 1), new), want, rtol=1e-9, atol=1e-10)
     half = fed(learner(**more), X[:250], y[:250], 50)
     half.save(tmp_path / "model")
     resumed = StreamingGPRegressor.load(tmp_path / "model")

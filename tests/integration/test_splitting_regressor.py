@@ -1,6 +1,5 @@
 """Local Gaussian processes as estimators: every preset learns, chunks and checkpoints change nothing, errors."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,22 +28,6 @@ def test_every_preset_learns(name):
     assert 0.75 < result.metrics["coverage"]["90"] < 0.99
     assert result.weights.shape == (400, settings["max_models"])
     assert_allclose(result.weights[60:].sum(1), 1.0, rtol=1e-9)
-
-
-def test_rows_one_by_one_in_chunks_and_after_a_stop_give_the_same_numbers(tmp_path: Path):
-    X, y = stream(260)
-    whole = SplittingGPRegressor(threshold=0.0, combination="stream", **SMALL).partial_fit(X, y)
-    parts = SplittingGPRegressor(threshold=0.0, combination="stream", **SMALL)
-    for rows in np.split(np.arange(240), [3, 60, 61, 130]):
-        parts.partial_fit(X[rows], y[rows])
-    parts.save(tmp_path / "c")
-    parts = SplittingGPRegressor.load(tmp_path / "c")
-    for i in range(240, 260):
-        parts.learn_one(X[i], y[i])
-    for one, other in zip(whole.predict(X, return_std=True), parts.predict(X, return_std=True), strict=True):
-        assert_allclose(one, other, rtol=1e-9)
-    assert_allclose(parts.weights_, whole.weights_, rtol=1e-9)
-    assert parts.models_ == whole.models_
 
 
 def test_models_are_described_in_the_units_of_the_data():

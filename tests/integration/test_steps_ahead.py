@@ -176,7 +176,7 @@ def test_labels_cannot_be_forecast():
         evaluate(StreamingGPClassifier("linear"), X, y[:, 0] > 0, steps_ahead=4)
 
 
-@pytest.mark.parametrize("rows", [RUN_WARMUP + 3, 250, 253])
+@pytest.mark.parametrize("rows", [RUN_WARMUP + 3, 253])
 def test_a_resumed_run_is_the_unbroken_one(tmp_path: Path, rows: int):
     data = tmp_path / "data.csv"
     table().write_csv(data)
@@ -210,7 +210,7 @@ def test_a_stream_that_ends_within_its_first_forecast_has_a_page(tmp_path: Path)
 def test_any_chunks_give_the_same_run(tmp_path: Path):
     data = tmp_path / "data.csv"
     table().write_csv(data)
-    runs = [run_linear(data, steps_ahead=H, chunk=chunk).metrics["steps_ahead"]["by_step"] for chunk in (1, 16, 400)]
+    runs = [run_linear(data, steps_ahead=H, chunk=chunk).metrics["steps_ahead"]["by_step"] for chunk in (7, 400)]
     for other in runs[1:]:
         for one, two in zip(runs[0], other, strict=True):
             assert one.keys() == two.keys()

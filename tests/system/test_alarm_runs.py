@@ -71,23 +71,6 @@ def test_no_change_is_said_to_be_none(table: Path, tmp_path: Path):
     assert "Nothing: the targets" in (tmp_path / "report.html").read_text()
 
 
-def test_chunks_and_a_resumed_run_find_the_same(table: Path, tmp_path: Path):
-    run(table, tmp_path / "whole", "--alarms")
-    run(table, tmp_path / "chunks", "--alarms", "--chunk", 7)
-    run(table, tmp_path / "parts", "--alarms", "--max-rows", 305)
-    run(table, tmp_path / "parts", "--alarms", "--resume")
-    whole, chunks, parts = (metrics(tmp_path / name)["alarms"] for name in ("whole", "chunks", "parts"))
-    rounded = {"evidence": 0, "size": 0}
-    assert [alarm | rounded for alarm in whole] == [alarm | rounded for alarm in parts]
-    assert [alarm | rounded for alarm in whole] == [alarm | rounded for alarm in chunks]
-    sizes = [alarm["size"] or 0.0 for alarm in whole]
-    np.testing.assert_allclose([alarm["size"] or 0.0 for alarm in parts], sizes, rtol=1e-9)
-    np.testing.assert_allclose([alarm["size"] or 0.0 for alarm in chunks], sizes, rtol=1e-9)
-    evidence = [alarm["evidence"] for alarm in whole]
-    np.testing.assert_allclose([alarm["evidence"] for alarm in parts], evidence, rtol=1e-6)
-    np.testing.assert_allclose([alarm["evidence"] for alarm in chunks], evidence, rtol=1e-6)
-
-
 def test_a_run_goes_on_with_alarms_only_if_it_had_them(table: Path, tmp_path: Path):
     run(table, tmp_path, "--max-rows", 200)
     words = ("--features", "x", "--target", "y", "--time", "at", "--model", "linear", "--warmup", 100)

@@ -48,7 +48,8 @@ def test_blocks_run(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     file.write_text(code, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(families, "FAMILIES", families.FAMILIES)  # what is registered there ends with the test
-    with patch.dict(BASES), patch.dict(PRESETS), small_models() if guide else nullcontext():
+    for_users = guide or document.name == "README.md"
+    with patch.dict(BASES), patch.dict(PRESETS), small_models() if for_users else nullcontext():
         names = runpy.run_path(str(file), init_globals={"streamgp_command": streamgp_command})
         for name, value in names.items():
             if name.startswith("test_"):

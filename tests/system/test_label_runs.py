@@ -9,7 +9,7 @@ import pytest
 from sklearn.metrics import log_loss
 from typer.testing import CliRunner
 
-from small_runs import predictions, same_as_unbroken, timeless
+from small_runs import predictions, same_as_unbroken
 from streamgp.app.cli import app
 from streamgp.app.run_stream import run_stream
 from streamgp.app.runner import Outcome
@@ -97,16 +97,6 @@ def test_a_resumed_run_is_that_which_goes_through(data: Path, tmp_path: Path) ->
     run_classification(data, tmp_path / "out", max_rows=WARMUP + 150)
     resumed = run_classification(data, tmp_path / "out", resume=True)
     same_as_unbroken(data, tmp_path, resumed, run_classification)
-
-
-def test_chunks_do_not_matter(data: Path, finished: tuple[Path, dict], tmp_path: Path) -> None:
-    cut = run_classification(data, tmp_path / "out", chunk=7)
-    found, whole = timeless(cut.metrics), timeless(finished[1])
-    for name in ("error_rate", "log_loss", "brier", "ece", "balanced_error"):
-        assert found[name] == pytest.approx(whole[name], rel=1e-9), name
-    assert found["confusion"] == whole["confusion"]
-    frame = predictions(tmp_path / "out")
-    assert frame["predicted"].to_list() == predictions(finished[0])["predicted"].to_list()
 
 
 def test_another_task_cannot_go_on(data: Path, tmp_path: Path) -> None:

@@ -52,22 +52,6 @@ def test_predictions_metrics_weights_and_page(table: Path, tmp_path: Path):
     assert f"{100 * held:.1f}%" in page
 
 
-def test_a_resumed_run_is_that_which_goes_through(table: Path, tmp_path: Path):
-    run(table, tmp_path / "whole")
-    run(table, tmp_path / "parts", "--max-rows", 170)
-    run(table, tmp_path / "parts", "--resume")
-    whole, parts = (pl.read_parquet(tmp_path / name / "predictions.parquet") for name in ("whole", "parts"))
-    assert whole.columns == parts.columns
-    for name in whole.columns:
-        np.testing.assert_allclose(parts[name].to_numpy(), whole[name].to_numpy(), rtol=1e-9, err_msg=name)
-    scores = [json.loads((tmp_path / name / "metrics.json").read_text())["conformal"] for name in ("whole", "parts")]
-    assert scores[0]["coverage"] == scores[1]["coverage"]
-    refused = CliRunner().invoke(
-        cli.app, ["run", str(table), "--target", "y", "--out", str(tmp_path / "parts"), "--resume"]
-    )
-    assert refused.exit_code == 1
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [

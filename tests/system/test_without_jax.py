@@ -1,8 +1,10 @@
 """JAX is an extra: on a CPU only annexes import it, and a process without it works."""
 
+import json
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -103,17 +105,36 @@ with TestClient(app, base_url="http://localhost") as client:
 }
 
 
+# All in one process, as most of the time goes into its beginning.
+EVERY = """
+import json, traceback
+failed = {}
+for use, code in USES.items():
+    try:
+        exec(code, {"np": np, "rng": rng, "X": X, "y": y})
+    except Exception:
+        failed[use] = traceback.format_exc()
+print(json.dumps(failed))
+"""
+
+
 def run(code: str) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
     return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("use", USES)
-def test_it_works_without_jax(use: str) -> None:
-    if use == "service":
-        pytest.importorskip("fastapi")
-    result = run(BLOCKED + USES[use])
+@pytest.fixture(scope="module")
+def failed() -> dict[str, str]:
+    """Return what went wrong, by use."""
+    uses = {use: code for use, code in USES.items() if use != "service" or find_spec("fastapi")}
+    result = run(f"{BLOCKED}\nUSES = {uses!r}{EVERY}")
     assert result.returncode == 0, result.stderr[-3000:]
+    return json.loads(result.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("use", USES)
+def test_it_works_without_jax(use: str, failed: dict[str, str]) -> None:
+    assert use not in failed, failed[use]
 
 
 def test_what_needs_jax_says_how_to_get_it() -> None:

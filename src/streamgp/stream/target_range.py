@@ -45,7 +45,9 @@ class TargetRange:
         """Return the range before any row."""
         return cls(np.full((2, RANK, num_targets), -np.inf), np.full((2, num_targets), -np.inf))
 
-    def learn(self, z: Float[np.ndarray, "n e"], flagged: Any = None) -> tuple["TargetRange", Ends]:
+    def learn(
+        self, z: Float[np.ndarray, "n e"], flagged: Any = None
+    ) -> tuple["TargetRange", Float[np.ndarray, "n+1 2 e"]]:
         """Return the range after rows with these targets, and its ends before each row and after the last.
 
         Rows that are `flagged` are outliers.

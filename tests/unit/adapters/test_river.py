@@ -35,12 +35,11 @@ def rows(n: int, seed: int = 0) -> tuple[list[dict[str, float]], np.ndarray]:
 
 
 def streams(model: Any, scale: int = 1) -> Iterator[list[tuple[dict[str, float], Any]]]:
-    xs, y = rows(min(60 * scale, 300) if scale > 1 else 50)
+    xs, y = rows(40 * scale)
     if isinstance(model, RiverAnomalyDetector):
         odd = np.random.default_rng(1).random(len(xs)) < 0.05
         yield [({k: v + 6.0 * o for k, v in x.items()}, int(o)) for x, o in zip(xs, odd, strict=True)]
     elif isinstance(model, RiverClassifier):
-        yield list(zip(xs, (y > 0).tolist(), strict=True))
         yield list(zip(xs, y > 0, strict=True))  # bools of NumPy
         yield list(zip(xs, np.digitize(y, [-1.0, 1.0]).tolist(), strict=True))
     else:
@@ -48,9 +47,9 @@ def streams(model: Any, scale: int = 1) -> Iterator[list[tuple[dict[str, float],
 
 
 MODELS: dict[str, Callable[[], Any]] = {
-    "regressor": lambda: RiverRegressor("linear", warmup=30),
-    "classifier": lambda: RiverClassifier("linear", warmup=30),
-    "anomaly detector": lambda: RiverAnomalyDetector("linear", warmup=30),
+    "regressor": lambda: RiverRegressor("linear", warmup=24),
+    "classifier": lambda: RiverClassifier("linear", warmup=24),
+    "anomaly detector": lambda: RiverAnomalyDetector("linear", warmup=24),
     "forecaster": lambda: RiverForecaster("linear", warmup=20),
 }
 

@@ -10,7 +10,6 @@ from jaxtyping import config
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import chi2
 
-from streamgp.bandits import kdpp
 from streamgp.bandits.kdpp import SwapChain, distinct, probabilities, sample
 from streamgp.numerics.pivoted_cholesky import PivotedCholesky, pivoted_cholesky
 
@@ -55,46 +54,10 @@ def transitions(exact: dict[Subset, float], n: int) -> np.ndarray:
     return P
 
 
-def distance(counts: Counter[Subset], exact: dict[Subset, float]) -> float:
-    """In total variation, of frequencies from probabilities."""
-    return 0.5 * sum(abs(counts[S] / counts.total() - p) for S, p in exact.items())
-
-
 def greedy_of(
     K: np.ndarray, k: int, tolerance: float = 1e-12, rng: np.random.Generator | None = None
 ) -> PivotedCholesky:
     return pivoted_cholesky(lambda i: K[:, i], np.diag(K), k, tolerance=tolerance, rng=rng)
-
-
-@pytest.mark.slow
-def test_a_long_chain_visits_subsets_as_often_as_they_are_likely(monkeypatch, unchecked):
-    visits: Counter[Subset] = Counter()
-
-    class Watched(SwapChain):
-        def ratio(self, i_position: int, j: int) -> float:
-            visits[tuple(sorted(self.chosen.tolist()))] += 1
-            return super().ratio(i_position, j)
-
-    monkeypatch.setattr(kdpp, "SwapChain", Watched)
-    K = uneven()
-    exact = law(with_jitter(K, 1e-6), 3)
-    sample(K, 3, steps=40_000, rng=np.random.default_rng(1))
-    # Ratios are asked for in that half of the steps which may move: a chain of transitions 2 P - I. Its frequencies
-    # have variances p (2 Z - 1 - p) / number, Z the diagonal of the fundamental matrix (Kemeny and Snell 1960).
-    p = np.array(list(exact.values()))
-    Q = 2.0 * transitions(exact, len(K)) - np.eye(len(p))
-    Z = np.linalg.inv(np.eye(len(p)) - Q + p)
-    spread = np.sqrt(p * (2.0 * np.diag(Z) - 1.0 - p) / visits.total())
-    expected = 0.5 * np.sqrt(2.0 / np.pi) * spread.sum()
-    apart = distance(visits, exact)
-    assert abs(visits.total() - 20_000) < 4.5 * np.sqrt(40_000 / 4)
-    assert expected < 0.03
-    assert apart <= 0.05
-    assert 0.5 * expected < apart < 1.6 * expected
-    z = (np.array([visits[S] for S in exact]) / visits.total() - p) / spread
-    assert np.abs(z).max() < 4.5
-    start = Counter({tuple(sample(K, 3, steps=0, rng=np.random.default_rng(1)).tolist()): 1})
-    assert distance(start, exact) > 0.5  # so that it is not where the chain sets out
 
 
 @pytest.mark.slow

@@ -197,18 +197,6 @@ def test_gradients_are_those_of_autodiff(name, moving, mean):
         assert_allclose(found[3], by_std[i], rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.parametrize("moving", [False, True])
-@pytest.mark.parametrize("name", KERNELS)
-def test_gradients_are_those_of_differences(name, moving):
-    data = some_data(moving=moving)
-    posterior, h = posterior_of(name, data, moving, None), 1e-5
-    for v in [*np.random.default_rng(1).uniform(size=(4, 2)), *data["U"][:3]]:
-        ends = np.concatenate([v + h * np.eye(2), v - h * np.eye(2)])
-        for found, values in zip(posterior.gradients(v)[2:], posterior.at(ends), strict=True):
-            # A Matern kernel's third derivatives may jump where an observation is.
-            assert_allclose(found, (values[:2] - values[2:]) / (2.0 * h), rtol=1e-5, atol=1e-5)
-
-
 def test_gradients_are_finite_where_nothing_is_left_to_learn():
     U = np.linspace(0.0, 1.0, 60)[:, None]
     hyper = Hyperparameters(np.array([0.5]), 2.0, 1e-13)

@@ -221,7 +221,7 @@ def heavy_predictions(draw: st.DrawFn) -> MappedPredictive:
 
 
 @given(heavy_predictions(), st.sampled_from([-3.0, -1.0, 0.0, 1.0, 3.0]))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_scores_and_moments_keep_their_bounds(p: MappedPredictive, score: float):
     """With Y of the docstring and its median m: CRPS(y) is at most E|Y - y|, and at most |y - m| + E|Y - m| / 2."""
     y = p.at_scores(np.full((12, 1), score))
@@ -240,7 +240,7 @@ def test_scores_and_moments_keep_their_bounds(p: MappedPredictive, score: float)
 
 
 @given(heavy_predictions())
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 def test_where_targets_come_as_predicted_the_crps_is_at_most_the_error_of_the_median(p: MappedPredictive):
     median = p.quantile(0.5)
     low, high = (p.map.inverse(end) for end in reach(p))

@@ -149,7 +149,7 @@ def test_errors_that_depend_on_those_before_are_no_step():
 @pytest.mark.slow
 def test_false_alarms_of_a_right_model_and_of_heavy_tails():
     """At the highest rate: within it if the model is right, and not far above if errors have longer tails."""
-    rng, rows = np.random.default_rng(4), 15_000
+    rng, rows = np.random.default_rng(4), 6_000
     for errors in (rng.normal(size=rows), rng.standard_t(3, size=rows) / np.sqrt(3.0)):
         found = Alarms(["y"], rate=10.0).add(scored(errors, np.zeros(rows)), np.arange(rows))
         assert len(sudden(found)) <= 0.3 * rows * 10.0 / 1000.0

@@ -286,7 +286,7 @@ def unchecked() -> Iterator[None]:
 @pytest.mark.parametrize("C", [1, 2])
 @pytest.mark.parametrize("kind", ["separable", "the same row over and over", "one class only", "noise"])
 def test_hard_streams_are_survived(kind, C, dynamics):
-    n, v = 2000, 1e6
+    n, v = 1000, 1e6
     Phi, y = hard_stream(kind, n, C)
     blocks = blocks_of((Phi, y, np.ones(n), np.zeros(n)), 20)
     likelihood = Logistic(np.asarray(0.0)) if C == 1 else Softmax(np.asarray(0.0), 3)

@@ -71,5 +71,5 @@ def test_the_report_shows_the_rules_where_there_are_several(tmp_path: Path):
     assert "slow: 62.5% on average, 25.0% at the end" in html
     assert "quick: 37.5% on average, 75.0% at the end" in html
     assert html.count('aria-label="Weights of the rules along the stream"') == 2
-    fake_run(tmp_path, rows=3000)
+    fake_run(tmp_path, rows=400, warmup=50)
     assert "Weights of the rules" not in write_report(tmp_path).read_text()

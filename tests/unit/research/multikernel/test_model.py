@@ -122,7 +122,7 @@ def test_single_rows_keep_their_time_stamps():
 
 def test_an_expansion_with_a_budget_does_not_fade():
     rng = np.random.default_rng(5)
-    X = rng.normal(size=(6_000, 1))
+    X = rng.normal(size=(3_000, 1))
     model = StreamingGPRegressor("omkr", warmup=100).partial_fit(X, 10.0 + 3.0 * np.tanh(4.0 * X[:, 0]))
     low, high = model.predict([[-1.0], [1.0]])
     assert low < 9.0
