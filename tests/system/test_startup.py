@@ -16,16 +16,23 @@ AT_MOST = 0.5  # seconds
 MODULES = 900  # with all that NumPy and SciPy import: some 830
 # What only some uses need, and what takes long.
 RARE = (
-    *(
+    "streamgp.reports.run_page",
+    "streamgp.table.readers",
+    *[
         "polars",
         "rich",
         "matplotlib",
         "jinja2",
-        "scipy.signal",
-        "streamgp.reports.run_page",
-        "streamgp.table.readers",
-    ),
-    *("jax", "equinox", "pandas", "scipy.optimize", "scipy.stats", "sklearn", "typer"),
+        "jax",
+        "equinox",
+        "pandas",
+        "sklearn",
+        "typer",
+        "river",
+        "statsforecast",
+        "sktime",
+    ],
+    *["scipy.signal", "scipy.optimize", "scipy.stats"],
 )
 
 
