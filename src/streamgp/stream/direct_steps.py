@@ -142,7 +142,7 @@ def averaged(paths: Float[np.ndarray, "n h e"], other: Direct) -> Float[np.ndarr
     gap = np.where(use, np.square(center - other.mean), 0.0)
     shown = np.maximum(own, _smoothed(gap, use) - trusted)
     weight = trusted / (shown + trusted)  # of the model
-    cross = 2.0 * CORRELATION * weight * (1.0 - weight) * np.sqrt(shown * trusted)
+    cross = 2.0 * CORRELATION * weight * (1.0 - weight) * np.sqrt(shown) * np.sqrt(trusted)
     both = weight**2 * shown + (1.0 - weight) ** 2 * trusted + cross
     found = paths.copy()
     levels = (np.arange(len(paths)) + 0.5) / len(paths)

@@ -118,6 +118,15 @@ def test_a_model_that_is_sure_of_what_the_regression_never_saw_counts_little():
     assert (np.abs(found[1:]) < 1.0).all() and found[0, 0] == pytest.approx(100.0)
 
 
+@pytest.mark.parametrize("unit", [1e-100, 1e100])
+def test_units_change_nothing(unit: float):
+    recent, ahead = recent_rows()
+    scaled = RecentRows(recent.X, unit * recent.y)
+    paths = np.random.default_rng(1).normal(size=(50, STEPS, 2))
+    found = averaged(unit * paths, direct(scaled, ahead, [DAY], NO_CALENDAR))
+    assert_allclose(found, unit * averaged(paths, direct(recent, ahead, [DAY], NO_CALENDAR)), rtol=1e-9)
+
+
 def test_errors_keep_their_shape():
     """Of a target that mostly rests, so do most paths, though its mean does not."""
     rng = np.random.default_rng(0)
