@@ -13,6 +13,7 @@ from rich.text import Text
 
 from benchmarks.common.markdown import with_tables, write
 from benchmarks.common.paths import DOCS, RESULTS_DIR
+from streamgp_papers.authors_run import PATH
 from streamgp_papers.catalogue import REPRODUCTIONS
 from streamgp_papers.datasets import DATASETS
 from streamgp_papers.kinds import Reproduction, Shown
@@ -52,6 +53,25 @@ def leak_table(found: ReproductionResult) -> str:
         best = max(ours, key=lambda model: float(np.median(ours[model])))
         leads = (float(np.median(each - ours[best])) for each in (causal, leaky))
         lines.append(f"| {DATASETS[data].title} | {best} | {' | '.join(f'{lead:+.3f}' for lead in leads)} |")
+    return "\n".join(lines)
+
+
+def departures_table(found: ReproductionResult) -> str:
+    """Show by how much each departure from the printed algorithm changes the error, with its standard error."""
+    sets = list(dict.fromkeys(one.data for one in found.shown))
+    lines = [
+        f"| change of mse | {' | '.join(DATASETS[data].title for data in sets)} |",
+        "|---" * (len(sets) + 1) + "|",
+    ]
+    names = [*PATH]
+    for before, name in zip([None, *names], names, strict=False):
+        cells = []
+        for data in sets:
+            each = found.values(data, name, "mse")
+            change = each if before is None else each - found.values(data, before, "mse")
+            error = change.std(ddof=1) / np.sqrt(len(change)) if len(change) > 1 else np.nan
+            cells.append(f"{change.mean():{'' if before is None else '+'}.2f} ± {error:.2f}")
+        lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -99,6 +119,8 @@ def _page_of(name: str, reproduction: Reproduction, found: ReproductionResult) -
         parts.append(markdown(claims_table(found)))
     if name == "doebe-fig4":
         parts.append("Log density (moment), nats a row:\n\n" + leak_table(found))
+    if name == "sfg-mkl-as-run":
+        parts.append("Each row has one departure more than the one above it:\n\n" + departures_table(found))
     parts.append(f"<details><summary>All scores</summary>\n\n{markdown(scores_table(found))}\n\n</details>")
     return "\n\n".join(parts)
 

@@ -27,6 +27,7 @@ REPRODUCTIONS: dict[str, Reproduction] = {
         classification.IE_GP,
         classification.DOEBE,
         sfg.TABLES,
+        sfg.AS_AUTHORS,
         sfg.REGRET,
         sparq.SYNTHETIC,
         sparq.SENSORS,
