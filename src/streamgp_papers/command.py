@@ -30,7 +30,7 @@ def reproduce(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="JSON file of the runs, charts beside it. Default: reproductions/NAME.json."),
+        typer.Option(help="JSON file of the runs, or a folder for it; charts beside it. Default: reproductions."),
     ] = None,
 ) -> None:
     """Run a table or figure of a paper again, and print the paper's figures beside ours."""
@@ -61,7 +61,9 @@ def reproduce(
                 f"{name}: expected in the directory of --data at least one of these files, found none: {files}"
             )
         trials = trials or reproduction.trials
-        path = out or Path("reproductions") / f"{name}.json"
+        path = out or Path("reproductions")
+        if out is None or out.is_dir() or not out.suffix:
+            path = path / f"{name}.json"
         results = ResultsFile(path, {"reproduction": name, "rows": rows})
         keep_compiled_programs()
         run_all(

@@ -69,6 +69,8 @@ class Reproduction:
         The default number of seeds, and the number in the paper.
     pictures
         Kinds of charts to draw.
+    obstacle
+        The reason why no figure can be compared with the paper's; empty where there is none.
     notes
         Remarks for the reader, sentence by sentence.
     """
@@ -85,6 +87,7 @@ class Reproduction:
     trials: int = 10
     paper_trials: int = 10
     pictures: tuple[str, ...] = ("curves",)
+    obstacle: str = ""
     notes: tuple[str, ...] = ()
 
 

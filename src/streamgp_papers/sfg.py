@@ -38,7 +38,9 @@ TABLES = Reproduction(
     settings={},
     metrics=("mse", "seconds"),
     figures={
-        (data, model, "mse"): Figure(values[i]) for model, values in _TABLES.items() for i, data in enumerate(_SETS)
+        (data, model, "mse"): Figure(values[i], baseline=not model.startswith("SFG"))
+        for model, values in _TABLES.items()
+        for i, data in enumerate(_SETS)
     },
     claims=tuple(
         claim
@@ -90,7 +92,7 @@ AS_AUTHORS = Reproduction(
     settings={},
     metrics=("mse",),
     figures={
-        (data, name, "mse"): Figure(_TABLES[model][i])
+        (data, name, "mse"): Figure(_TABLES[model][i], baseline=model == "OMKL-GF")
         for model, name in (("SFG-MKL", AS_RUN), ("OMKL-GF", [*OMKL_GF][-1]))
         for i, data in enumerate(_SETS)
     },

@@ -35,7 +35,10 @@ SYNTHETIC = Reproduction(
     work=run_synthetic,
     settings={},
     metrics=("regret", "exponent", "per_evaluation", "seconds"),
-    figures={("moving-bump", f"{name}, beta theory", "regret"): Figure(value) for name, value in _PRINTED.items()},
+    figures={
+        ("moving-bump", f"{name}, beta theory", "regret"): Figure(value, baseline=True)
+        for name, value in _PRINTED.items()
+    },
     claims=(
         *(_claims("moving-bump", beta) for beta in ("theory", "log", "2")),
         Claim(

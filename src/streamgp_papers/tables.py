@@ -71,6 +71,8 @@ class ReproductionResult:
     def obstacle(self, one: Shown) -> str | None:
         """Return the reason why figures on a data set cannot be compared with the paper's, if there is one."""
         whole = DATASETS[one.data].rows
+        if self.reproduction.obstacle:
+            return self.reproduction.obstacle
         if self.rows is not None and self.rows < whole:
             return one.obstacle or f"first {self.rows:,} rows only"
         found = self.of(one.data)[0]["rows"]

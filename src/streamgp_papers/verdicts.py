@@ -16,9 +16,11 @@ MIN_TOLERANCE = 0.02
 TESTED_FROM = 5
 LEVEL = 0.05
 RULES = (
-    f"A figure is reproduced where our mean lies within two standard deviations of the paper's (that of its trials "
-    f"and the standard error of our mean together, at least {MIN_TOLERANCE:g} nats of a log density or "
-    f"{MIN_TOLERANCE:.0%} of another score); else it is better or worse.",
+    f"A figure is reproduced where our mean lies within the tolerance: two standard deviations of the paper's "
+    f"trials, at least {MIN_TOLERANCE:g} nats of a log density or {MIN_TOLERANCE:.0%} of another score, whatever "
+    f"our own noise. It is undecided where the standard error of our mean is above half of that, or where the mean "
+    f"is less than two standard errors beyond it. Else it is better or worse than the paper's; of a baseline it is "
+    f"not reproduced either way.",
     f"A statement is reproduced where a one-sided Wilcoxon signed-rank test over the seeds finds for it at "
     f"{LEVEL:.0%}, not reproduced where it finds for the opposite, else undecided; with fewer than {TESTED_FROM} "
     f"trials all of them must agree. A lemma must hold in every trial.",
@@ -35,10 +37,14 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True)
 class Figure:
-    """A number that a paper prints, with the standard deviation over its trials where it gives one."""
+    """A number that a paper prints, with the standard deviation over its trials where it gives one.
+
+    That of a `baseline` is of a method that the paper compares with, not of its own.
+    """
 
     value: float
     std: float = 0.0
+    baseline: bool = False
 
 
 def higher_is_better(metric: str) -> bool:
@@ -59,10 +65,14 @@ def assess_figure(metric: str, ours: Sequence[float], paper: Figure, obstacle: s
     unit = 1.0 if higher_is_better(metric) else abs(paper.value)
     # The standard error of our mean.
     error = std_over_trials(ours) / np.sqrt(len(ours))
-    tolerance = max(2.0 * float(np.hypot(error, paper.std)), MIN_TOLERANCE * unit)
-    why = f"{difference:+.3g}, tolerance {tolerance:.2g}"
+    tolerance = max(2.0 * paper.std, MIN_TOLERANCE * unit)
+    why = f"{difference:+.3g} ± {error:.2g}, tolerance {tolerance:.2g}"
     if abs(difference) <= tolerance:
-        return Verdict(REPRODUCED, why)
+        return Verdict(REPRODUCED if error <= 0.5 * tolerance else UNDECIDED, why)
+    if abs(difference) <= tolerance + 2.0 * error:
+        return Verdict(UNDECIDED, why)
+    if paper.baseline:
+        return Verdict(NOT_REPRODUCED, why)
     return Verdict(BETTER if (difference > 0) == higher_is_better(metric) else WORSE, why)
 
 
