@@ -27,7 +27,7 @@ class Claim:
 
     With `within`, the statement is that the scores of the models `ahead` are no further apart than this. With
     `beats`, it is that the best of them is better than this number. With `always`, it is a theorem and must hold in
-    every trial.
+    every trial. `open` is why the runs cannot decide it, whatever they show.
     """
 
     text: str
@@ -38,6 +38,7 @@ class Claim:
     within: float | None = None
     beats: float | None = None
     always: bool = False
+    open: str = ""
 
 
 @dataclass(frozen=True)

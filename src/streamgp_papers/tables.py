@@ -17,6 +17,7 @@ from streamgp_papers.verdicts import (
     NOT_REPRODUCED,
     REPRODUCED,
     RULES,
+    UNDECIDED,
     WORSE,
     Verdict,
     assess_claim,
@@ -197,6 +198,8 @@ def assess(result: ReproductionResult, claim: Claim, one: Shown) -> tuple[str, V
         values[behind] = [claim.beats] * result.trials
     gain = compute_gains(claim.metric, values[ahead], values[behind])
     words = f"{ahead} over {behind}: {_signed(float(np.median(gain)))}"
+    if claim.open:
+        return words, Verdict(UNDECIDED, claim.open)
     return words, assess_claim(gain, result.obstacle(one), claim.always)
 
 
