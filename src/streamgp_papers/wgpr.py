@@ -93,8 +93,8 @@ TABLES = Reproduction(
         "GP, are fitted on 500 rows drawn from all to learn, beforehand.",
         "StreamingGPRegressor is the default ensemble; its warm-up is 1,000 rows.",
         "On SARCOS, Abalone and Pumadyn WGPR and SOLAR-GP have a single model under these thresholds, and so has "
-        "SOLAR-GP on kin40k: their figures there are those of one streaming model, as OVFE's are. LGPR has few models "
-        "on these sets, of few rows each: it was not tuned by hand for each, as the paper's was.",
+        "SOLAR-GP on kin40k: their figures there are those of one streaming model, as OVFE's are. LGPR has few "
+        "models on these sets, of few rows each: it was not tuned by hand for each, as the paper's was.",
     ),
 )
 
