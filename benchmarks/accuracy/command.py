@@ -47,7 +47,7 @@ MEMBERS = {
 PAPER = "e-doebe of the paper"
 # Waxman and Djuric (2024), Fig. 4: three families, static and moving, from the prior.
 _PAPER = ("--model", "e-doebe", "--bases", "hilbert,fourier,rbf", "--features-per-basis", "100", "--share", "0")
-_PAPER = (*_PAPER, "--dynamics", "static,walk 0.001", "--q-absolute", "--warmup-posterior", "prior")
+_PAPER = (*_PAPER, "--dynamics", "static,walk 0.001", "--paper")
 MODELS = {"default": (), PAPER: _PAPER} | MEMBERS
 KEPT = ("lags", "nmse", "rmse", "mae", "pll_standardised", "pll_moment_standardised", "crps", "coverage", "seconds")
 

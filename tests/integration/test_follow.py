@@ -346,7 +346,10 @@ def test_semicolons_times_and_keys(tmp_path: Path):
         assert (status["keys"], status["learned"], status["timed"]) == (3, 90, True)
         (row,) = live.stream.settled().recent(1, -1, None)["rows"]
         assert (row["key"], row["y"], row["time"]) == ("c", 4.25, 1769731200.0)
-        assert "time column 'day': expected a date of the years 1 to 9999" in live.said[0] and "expected a key" in live.said[1]
+        assert (
+            "time column 'day': expected a date of the years 1 to 9999" in live.said[0]
+            and "expected a key" in live.said[1]
+        )
 
 
 def test_times_that_go_back_are_skipped(tmp_path: Path):

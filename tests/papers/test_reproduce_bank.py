@@ -1,5 +1,6 @@
 """The experts of a reproduction and their mixtures, against the library's own learner and against plain loops."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -35,7 +36,7 @@ def warmup_rows() -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("moving", [False, True])
 def test_a_bank_predicts_as_the_librarys_own_learner_from_the_prior(moving: bool):
     dynamics = ["walk 0.001"] if moving else ["static"]
-    spec = make_spec("linear", dynamics=dynamics, q_absolute=True, warmup_posterior="prior")
+    spec = replace(make_spec("linear", dynamics=dynamics, warmup_posterior="prior"), q_absolute=True)
     learner = StreamLearner(spec, num_inputs=2, warmup=WARMUP)
     infos = list(learner.learn(X, Y[:, None]))
     expected = np.concatenate([np.asarray(info.predictive.log_density(y)) for info, y in _with_targets(infos)])

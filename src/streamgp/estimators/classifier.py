@@ -64,6 +64,7 @@ class StreamingGPClassifier(Classification, LabelEstimator):
         delta: float | None = None,
         share: float | None = None,
         switch: float | None = None,
+        paper: bool = False,
         warmup_posterior: str = "condition",
         robust: bool | None = None,
         missing: str = "impute",
@@ -81,6 +82,7 @@ class StreamingGPClassifier(Classification, LabelEstimator):
         self.delta = delta
         self.share = share
         self.switch = switch
+        self.paper = paper
         self.warmup_posterior = warmup_posterior
         self.robust = robust
         self.missing = missing

@@ -69,6 +69,7 @@ class StreamingGPCountRegressor(Regression, StreamEstimator):
         delta: float | None = None,
         share: float | None = None,
         switch: float | None = None,
+        paper: bool = False,
         warmup_posterior: str = "condition",
         robust: bool | None = None,
         missing: str = "impute",
@@ -87,6 +88,7 @@ class StreamingGPCountRegressor(Regression, StreamEstimator):
         self.delta = delta
         self.share = share
         self.switch = switch
+        self.paper = paper
         self.warmup_posterior = warmup_posterior
         self.robust = robust
         self.missing = missing

@@ -57,6 +57,7 @@ class StreamingGPOrdinal(Classification, LabelEstimator):
         delta: float | None = None,
         share: float | None = None,
         switch: float | None = None,
+        paper: bool = False,
         warmup_posterior: str = "condition",
         robust: bool | None = None,
         missing: str = "impute",
@@ -74,6 +75,7 @@ class StreamingGPOrdinal(Classification, LabelEstimator):
         self.delta = delta
         self.share = share
         self.switch = switch
+        self.paper = paper
         self.warmup_posterior = warmup_posterior
         self.robust = robust
         self.missing = missing

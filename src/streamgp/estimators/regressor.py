@@ -79,6 +79,7 @@ class StreamingGPRegressor(Regression, Explained, Forecasting, SingleRowEstimato
         delta: float | None = None,
         share: float | None = None,
         switch: float | None = None,
+        paper: bool = False,
         warmup_posterior: str = "condition",
         robust: bool | None = None,
         recalibrate: bool | None = None,
@@ -108,6 +109,7 @@ class StreamingGPRegressor(Regression, Explained, Forecasting, SingleRowEstimato
         self.delta = delta
         self.share = share
         self.switch = switch
+        self.paper = paper
         self.warmup_posterior = warmup_posterior
         self.robust = robust
         self.recalibrate = recalibrate

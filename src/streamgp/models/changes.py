@@ -19,6 +19,8 @@ from streamgp.numerics.precision import in_float64
 
 # This rule keeps more than log weights, so that no expert may join or be absent.
 KEEPS_NO_LOGS = "stacking-newton"
+# Ensembles that papers print; of the rest their words are all that there is.
+PRINTED = ("e-doebe", "oebe", "doebe", "soebe", "sdoebe", "ie-gp", "die-gp", "sie-gp", "dsie-gp", "i-ssgpr")
 
 
 def with_options(preset: Spec, family: str, options: Mapping[str, Any]) -> Spec:
@@ -39,9 +41,12 @@ def with_options(preset: Spec, family: str, options: Mapping[str, Any]) -> Spec:
         If the family, or the task, does not have an option, or a value is not accepted.
     """
     changes: dict[str, Any] = {}
+    if options.get("paper"):
+        check_option("paper", True, family, preset.model, preset.task)
+        changes = _as_printed(preset)
     for name, value in options.items():
         option = OPTIONS[name]
-        if option.is_unset(value):
+        if option.is_unset(value) or name == "paper":
             continue
         check_option(name, value, family, preset.model, preset.task)
         changes |= _change(option, value)
@@ -67,6 +72,17 @@ def renewal_hindrance(spec: Spec) -> str | None:
     if spec.rule == KEEPS_NO_LOGS:
         return f"renew: expected weights by a rule that lets experts join, got {KEEPS_NO_LOGS!r}"
     return None
+
+
+def _as_printed(preset: Spec) -> dict[str, Any]:
+    """Return what makes a paper's preset its model as it is printed."""
+    if preset.model not in PRINTED:
+        raise ValueError(
+            f"paper: expected the model of a paper, {', '.join(PRINTED)}, got {preset.model!r}; choose one of these, "
+            f"or leave it out"
+        )
+    rule = "bma-shutdown" if preset.rule == "bma" else preset.rule
+    return {"q_absolute": True, "warmup_posterior": "prior", "share": 0.0, "rule": rule}
 
 
 def _change(option: Option, value: Any) -> dict[str, Any]:

@@ -239,13 +239,17 @@ _DECLARED = (
         unset=f"{Spec.switch:g}",
     ),
     Option(
-        name="q_absolute",
+        name="paper",
         kind="flag",
-        help="Random-walk variances absolute, as in the papers, not relative to the prior variance.",
+        help="A paper's model as it is printed: variances of random walks absolute, not relative to the prior "
+        "variance; from the prior after the fit; without fresh starts; of weights by Bayes' rule none below 1e-16.",
+        details="For e-doebe, oebe, doebe, soebe and sdoebe (Waxman and Djuric 2024), ie-gp, die-gp, sie-gp, dsie-gp "
+        "and i-ssgpr (Lu et al. 2022). Other options change it as they change its preset.",
         default=False,
         families=ENSEMBLES,
         tasks=TASKS,
-        estimators=(),
+        estimators=ENSEMBLE_ESTIMATORS,
+        panel="Learning",
     ),
     Option(
         name="likelihood",

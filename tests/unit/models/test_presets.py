@@ -92,7 +92,9 @@ def test_without_changes_a_preset_is_itself(name: str):
         ({"weights": "bma-shutdown"}, {"rule": "bma-shutdown"}),
         ({"weights": [[0.9, 0.2], [0.1, 0.8]]}, {"rule": "Q", "transition": ((0.9, 0.2), (0.1, 0.8))}),
         ({"delta": 0.1, "switch": 0}, {"delta": 0.1, "switch": 0.0}),
-        ({"q_absolute": True, "warmup_posterior": "prior"}, {"q_absolute": True, "warmup_posterior": "prior"}),
+        ({"paper": True}, {"q_absolute": True, "warmup_posterior": "prior", "share": 0.0}),
+        ({"paper": True, "share": 0.1}, {"q_absolute": True, "warmup_posterior": "prior", "share": 0.1}),
+        ({"paper": False}, {}),
     ],
 )
 def test_changes(changes: dict[str, Any], expected: dict[str, Any]):

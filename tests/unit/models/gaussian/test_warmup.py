@@ -108,7 +108,7 @@ def test_pure_noise_is_called_noise():
 def test_random_walks_are_absolute_on_request():
     X, y = rows()
     for absolute in (False, True):
-        model, _ = fit(make_spec("oebe", bases=["linear"], dynamics=["walk 0.01"], q_absolute=absolute), X, y)
+        model, _ = fit(make_spec("oebe", bases=["linear"], dynamics=["walk 0.01"], paper=absolute), X, y)
         v = float(model.groups[0].noise.prior_var.squeeze())
         q = float(model.groups[0].dynamics.diffusion.squeeze()) * v
         per_feature = 1.0 / np.mean(1.0 + np.sum(X**2, axis=1))  # phi = (1, x), and the target's variance is 1
