@@ -9,6 +9,8 @@ import polars as pl
 import pytest
 
 from streamgp import StreamingGPRegressor
+from streamgp.stream.learner import StreamLearner
+from streamgp.stream.recent_rows import RecentRows
 
 pytestmark = pytest.mark.slow
 
@@ -311,3 +313,12 @@ def test_forecasts_of_chunks_single_rows_and_a_resumed_stream_are_the_same(tmp_p
         np.testing.assert_allclose(frame.to_numpy(), frames[0].to_numpy(), rtol=1e-9)
     first = whole.predict_one(X[0])
     np.testing.assert_allclose(frames[0]["mean"][0], first[0], atol=5.0 * float(first[1]) / np.sqrt(1_000))
+
+
+def test_kept_rows_of_another_width_are_no_checkpoint():
+    model = StreamingGPRegressor("fast", lags=[1], warmup=60, bases=["linear"])
+    tree = model.partial_fit(np.empty((80, 0)), saw(80))._learner.to_tree()
+    assert tree["recent"].X.shape == (80, 0)
+    for X, y in ((np.zeros((3, 2)), np.zeros((3, 1))), (np.zeros((3, 0)), np.zeros((3, 2)))):
+        with pytest.raises(ValueError, match="last rows of widths"):
+            StreamLearner.from_tree(tree | {"recent": RecentRows(X, y)})

@@ -84,7 +84,7 @@ def test_a_table_from_data_to_verdicts_and_again_without_work(
     assert line[4] == f"{ours['pll_moment']:.3f}"
     difference = ours["pll_moment"] + 0.753
     word = "reproduced" if abs(difference) <= 0.02 else "better" if difference > 0 else "worse"
-    assert line[5:] == [word, f"{difference:+.3g}, tolerance 0.02"]
+    assert line[5:] == [word, f"{difference:+.3g} ± 0, tolerance 0.02"]
     stand_in = [row for row in rows(result.stdout) if row[0] == "SARCOS, test part" and len(row) == 7]
     assert {(row[5], row[6]) for row in stand_in} == {("not comparable", "stands in for SARCOS")}
     assert len(stand_in) == 8

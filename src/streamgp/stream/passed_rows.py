@@ -31,9 +31,12 @@ class PassedRows:
         return cls(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
     def check_restored(self) -> None:
-        """Raise ValueError if places are not in order, or hold no row."""
-        if len(self.after) != len(self.count) or (np.diff(self.after, prepend=0) < 1).any() or (self.count < 1).any():
-            raise ValueError(f"expected places in ascending order with rows each, got {self.after}, {self.count}")
+        """Raise ValueError if places are not in order, or hold no row, or more than count."""
+        in_order = self.after.shape == self.count.shape and (np.diff(self.after, prepend=0) > 0).all()
+        if not (in_order and ((self.count > 0) & (self.count <= LONGEST)).all()):
+            raise ValueError(
+                f"expected places in ascending order with 1 to {LONGEST} rows each, got {self.after}, {self.count}"
+            )
 
     def add(self, learnt: int, rows: int) -> "PassedRows":
         """Return the same with so many rows more, passed over after so many learnt; before the first none counts."""

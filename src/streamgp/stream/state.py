@@ -259,6 +259,9 @@ class StreamState:
             seasons=tuple((rows, name) for rows, name in tree["seasons"]),
         )
         check_state(state.model, state.model_state)
+        expected = (categories.width(settings.num_inputs),), (settings.num_outputs,)
+        if (recent := state.recent) is not None and (recent.X.shape[1:], recent.y.shape[1:]) != expected:
+            raise ValueError(f"expected last rows of widths {expected}, got {recent.X.shape}, {recent.y.shape}")
         counts = state.rows, state.num_classes, state.imputed_values, state.outside_rows, state.flagged_rows
         if min(counts) < 0:
             raise ValueError(f"expected counts of rows that are not negative, got {counts}")

@@ -71,7 +71,9 @@ def test_many_rows_at_one_place_count_as_the_longest_lag_at_most():
     assert passed.count.tolist() == [LONGEST] and passed.places(6).tolist() == [0, 1, 2, 3, LONGEST + 4, LONGEST + 5]
 
 
-@pytest.mark.parametrize(("after", "count"), [([2, 2], [1, 1]), ([0], [1]), ([3, 2], [1, 1]), ([2], [0])])
+@pytest.mark.parametrize(
+    ("after", "count"), [([2, 2], [1, 1]), ([0], [1]), ([3, 2], [1, 1]), ([2], [0]), ([2], [10**9])]
+)
 def test_places_out_of_order_are_refused(after: list[int], count: list[int]):
     with pytest.raises(ValueError, match="places in ascending order"):
         PassedRows(np.array(after, int), np.array(count, int)).check_restored()
