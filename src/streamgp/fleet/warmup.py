@@ -12,7 +12,7 @@ from streamgp.fleet.model import FleetModel
 from streamgp.fleet.prior import ROUGH_STEPS, FittedPrior, PooledPrior, Sums, fit, root
 from streamgp.fleet.scales import REACH, YOUNG, KeyMoments, PoolScales
 from streamgp.fleet.states import put, take
-from streamgp.stream.passed_rows import SHORTEST_SEASON
+from streamgp.stream.passed_rows import stand_ins
 
 # The number of features of every expert; it is larger if there are more inputs.
 FEATURES = 20
@@ -175,7 +175,7 @@ def _sums(features: FeatureMap, scales: PoolScales, rows: PooledRows) -> Sums:
         known = ~np.isnan(y)
         # A row without a target is passed over as `FleetModel.pass_over` does, but that nothing is predicted yet.
         moves = known | (before.count[:, 0] >= YOUNG)
-        last = np.where(known, y, _carried_on(past[k], max(features.lags, default=0)))
+        last = np.where(known, y, stand_ins(past[k], max(features.lags, default=0), 1)[:, 0])
         past[k[moves]] = np.concatenate([past[k[moves], 1:], last[moves, None]], axis=1)
         k, y, X, before, scale = k[known], y[known], X[known], take(before, known), scale[known]
         ordinary = np.zeros(len(k), bool)
@@ -188,11 +188,3 @@ def _sums(features: FeatureMap, scales: PoolScales, rows: PooledRows) -> Sums:
         mine = k == i
         gram[i], cross[i] = phi[mine].T @ phi[mine], u[mine] @ phi[mine]
     return Sums(gram, cross, np.bincount(k, u * u, num_keys), np.bincount(k, minlength=num_keys).astype(float))
-
-
-def _carried_on(past: Float[np.ndarray, "n w"], longest: int) -> Float[np.ndarray, " n"]:
-    """Return the target of a season before, moved by as much as the last one has changed over one; else the last."""
-    last = past[:, -1]
-    if not SHORTEST_SEASON <= longest < past.shape[1]:
-        return last
-    return np.where(np.isnan(past[:, -1 - longest]), last, last + past[:, -longest] - past[:, -1 - longest])

@@ -55,16 +55,28 @@ class PassedRows:
     def whole(self, y: Float[np.ndarray, "n e"], longest: int) -> Float[np.ndarray, "m e"]:
         """Return the targets of all rows up to the n-th one learnt; for those passed over something stands.
 
-        Where the longest of the lags is a season, that is the target of a season before, moved by as much as the last
-        one had changed since its own season before; else the last target. No row's stand-in knows a later target.
+        See `stand_ins`; what stands for a row knows no later target.
         """
         if not len(self.after):
             return y
         places = self.places(len(y))
         found = np.full((int(places[-1]) + 1 if len(y) else 0, y.shape[1]), np.nan)
         found[places] = y
-        for row in np.setdiff1d(np.arange(len(found)), places, assume_unique=True):
-            found[row] = found[row - 1]
-            if longest >= SHORTEST_SEASON and row > longest:
-                found[row] += found[row - longest] - found[row - 1 - longest]
+        for row, after in zip((places[:-1] + 1).tolist(), places[1:].tolist(), strict=True):
+            if row < after:  # over more than a season the same again, so that no change adds up
+                season = stand_ins(found[:row].T, longest, min(after - row, longest)).T
+                found[row:after] = np.resize(season, (after - row, y.shape[1]))
         return found
+
+
+def stand_ins(past: Float[np.ndarray, "e w"], longest: int, rows: int) -> Float[np.ndarray, "e n"]:
+    """Return what stands for the next rows of some series, at most a season of them, the last target last.
+
+    Where the longest of the lags is a season that the series shows, each is the target of a season before, moved by
+    as much as the last one has changed over a season; else the last target.
+    """
+    last, start = past[:, -1:], past.shape[1] - longest
+    if longest < SHORTEST_SEASON or start < 1:
+        return np.repeat(last, rows, axis=1)
+    seasonal = past[:, start : start + rows] + (last - past[:, start - 1 : start])
+    return np.where(np.isnan(seasonal), last, seasonal)

@@ -20,11 +20,13 @@ def passed_of(absent: np.ndarray) -> PassedRows:
 
 def stood_in(y: np.ndarray, absent: np.ndarray, season: int) -> np.ndarray:
     """Return the targets of all rows by a loop: a season before and what it has changed by since, or the last one."""
-    found = y.copy()
+    found, start = y.copy(), 0
     for t in np.flatnonzero(absent):
-        found[t] = found[t - 1]
-        if season >= 4 and t - 1 - season >= 0:
-            found[t] = found[t - season] + (found[t - 1] - found[t - 1 - season])
+        start = start if absent[t - 1] else t  # of the rows in a row
+        found[t] = found[start - 1]
+        if season >= 4 and start - 1 - season >= 0:
+            before = t - season * ((t - start) // season + 1)
+            found[t] = found[before] + (found[start - 1] - found[start - 1 - season])
     return found
 
 
@@ -54,6 +56,14 @@ def test_what_stands_in_knows_no_later_target():
         for longest in (1, 12):
             a, b = (passed.whole(each[~absent], longest) for each in (y, other))
             np.testing.assert_array_equal(a[: t + 1], b[: t + 1])
+
+
+def test_rows_that_seldom_have_a_target_do_not_run_away():
+    passed = PassedRows.none()
+    for learnt in range(1, 300):
+        passed = passed.add(learnt, LONGEST)
+    whole = passed.whole(np.random.default_rng(0).normal(size=(300, 1)), 24)
+    assert len(whole) == 300 + 299 * LONGEST and np.abs(whole).max() < 30.0
 
 
 def test_places_of_the_first_rows_learnt():
