@@ -8,7 +8,7 @@ import pytest
 from oracles.ensemble_loop import e_doebe_matrix, joint_log_density, weigh
 from oracles.loop_filter import loop_filter
 from streamgp import StreamingGPRegressor, evaluate
-from streamgp.models.changes import PRINTED
+from streamgp.models.presets import PRINTED
 from streamgp.models.registry import make_spec
 from streamgp.numerics import tree
 

@@ -11,9 +11,9 @@ from streamgp.estimators.base import StreamEstimator, warmup_for
 from streamgp.estimators.explanations import inputs_of
 from streamgp.estimators.groups import group_columns
 from streamgp.estimators.late import check_delay, split_arrivals
+from streamgp.estimators.learning_progress import learning_progress
 from streamgp.estimators.pipelines import is_pipeline, last_step, transformed
 from streamgp.estimators.sessions import EstimatorSession, check_rows_to_score
-from streamgp.estimators.shown import shown
 from streamgp.estimators.time_column import split_times, with_dated_index
 from streamgp.estimators.validation import (
     Rows,
@@ -210,11 +210,11 @@ def _feed(
     parts: list[ScoredRows] = []
     began = perf_counter()
     in_warmup = 0.0
-    with shown(learner, "test, then train", rows, progress) as told:
+    with learning_progress(learner, "test, then train", rows, progress) as report:
         for part in whole.feed():
             in_warmup = in_warmup if part.by_experts else perf_counter() - began
             parts.append(part._replace(experts=None, weights=part.weights if weights else None))
-            told(metrics.rows)
+            report(metrics.rows)
     total = perf_counter() - began
     return parts, {"warmup": in_warmup, "stream": total - in_warmup, "total": total}
 

@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from streamgp.estimators.access import alone
 from streamgp.estimators.columns import Columns
-from streamgp.estimators.shown import shown
+from streamgp.estimators.learning_progress import learning_progress
 from streamgp.estimators.single import as_table, in_order
 from streamgp.estimators.times import as_times, follow_time, unreadable
 from streamgp.estimators.validation import (
@@ -229,10 +229,10 @@ class LateTargets:
             late.take(rows.X, rows.y, rows.times)
         else:
             learnt = 0
-            with shown(self._learner, "learning", len(rows.X)) as told:
+            with learning_progress(self._learner, "learning", len(rows.X)) as report:
                 for info in self._learner.learn(rows.X, rows.y, rows.times):
                     learnt += len(info.outside)
-                    told(learnt)
+                    report(learnt)
 
     def _predict_next(self, X: np.ndarray, times: np.ndarray | None) -> Any:
         """Predict each row as the next one, after those that wait for their label."""

@@ -8,7 +8,7 @@ from streamgp.stream.learner import StreamLearner
 
 
 @contextmanager
-def shown(
+def learning_progress(
     learner: StreamLearner, description: str, rows: int, enabled: bool = True
 ) -> Iterator[Callable[[int], None]]:
     """Show progress during the body of a ``with`` statement, which calls what it is given with the rows done."""

@@ -9,10 +9,10 @@ from jaxtyping import Float
 
 from streamgp.evaluation.seasonal import carried_on, seasonal_name, usual_change
 from streamgp.metrics.judgement import Judgement, PairedLosses
+from streamgp.stream.passed_rows import SHORTEST_SEASON
 
 # So many past targets are kept.
 LONGEST_SEASON = 1_000
-SHORTEST_SEASON = 4  # what repeats within fewer rows is no season
 
 
 class StepBaselines:

@@ -7,13 +7,14 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from streamgp.evaluation.running_sums import Moments
-from streamgp.evaluation.step_baselines import SHORTEST_SEASON, StepBaselines, rows_between_origins
+from streamgp.evaluation.step_baselines import StepBaselines, rows_between_origins
 from streamgp.metrics import crps_ensemble, energy_score
 from streamgp.metrics.judgement import Against
 from streamgp.models.base import PathFamily
 from streamgp.models.families import family_of
 from streamgp.models.spec import Spec
 from streamgp.stream.learner import StreamLearner
+from streamgp.stream.passed_rows import SHORTEST_SEASON
 
 # The number of paths that are drawn at an origin.
 PATHS = 300

@@ -13,14 +13,13 @@ from streamgp.filters.noise import parse as parse_noise
 from streamgp.models.accepted import check_option
 from streamgp.models.option_type import Option
 from streamgp.models.options import OPTIONS
+from streamgp.models.presets import PRINTED
 from streamgp.models.spec import Spec
 from streamgp.models.target_options import AUTO, NONE
 from streamgp.numerics.precision import in_float64
 
 # This rule keeps more than log weights, so that no expert may join or be absent.
 KEEPS_NO_LOGS = "stacking-newton"
-# Ensembles that papers print; of the rest their words are all that there is.
-PRINTED = ("e-doebe", "oebe", "doebe", "soebe", "sdoebe", "ie-gp", "die-gp", "sie-gp", "dsie-gp", "i-ssgpr")
 
 
 def with_options(preset: Spec, family: str, options: Mapping[str, Any]) -> Spec:

@@ -62,6 +62,8 @@ PRESETS: dict[str, Spec] = {
     )
 }
 NUMBERS_ONLY = ("fast", "best")
+# The ensembles that papers print.
+PRINTED = ("e-doebe", "oebe", "doebe", "soebe", "sdoebe", "ie-gp", "die-gp", "sie-gp", "dsie-gp", "i-ssgpr")
 # In place of the default for targets that are labels, counts or grades.
 GENERALISED_DEFAULT = Spec(
     "default",

@@ -34,3 +34,11 @@ def cycle(times: Float[np.ndarray, " n"], period: float) -> Float[np.ndarray, "n
     """Return sine and cosine of where in a period each time lies; NaN for NaN."""
     angle = (2.0 * np.pi / period) * (times % period)
     return np.stack([np.sin(angle), np.cos(angle)], axis=1)
+
+
+def harmonics(
+    sine: Float[np.ndarray, " n"], cosine: Float[np.ndarray, " n"], orders: Iterable[int]
+) -> list[Float[np.ndarray, "n 2"]]:
+    """Return for each order sine and cosine of so many times the angle of a cycle (a Fourier series)."""
+    phase = np.arctan2(sine, cosine) / (2.0 * np.pi)
+    return [cycle(k * phase, 1.0) for k in orders]

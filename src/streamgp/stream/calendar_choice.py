@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.numerics.coding import cycle
+from streamgp.numerics.coding import harmonics
 from streamgp.stream.clock import is_dated
 from streamgp.stream.lag_choice import ALL_LEARNT, CLOCK_ERRORS, LONGER_LAGS, Lags, gains, scores
 from streamgp.stream.passed_rows import PassedRows
@@ -93,6 +93,5 @@ def _shape(times: Float[np.ndarray, " n"], names: list[str]) -> Float[np.ndarray
     parts = []
     for name in names:
         sine, cosine = calendar_columns(times, [name]).T
-        phase = np.arctan2(sine, cosine) / (2.0 * np.pi)
-        parts += [cycle(k * phase, 1.0) for k in range(1, _HARMONICS + 1)]
+        parts += harmonics(sine, cosine, range(1, _HARMONICS + 1))
     return np.concatenate(parts, axis=1)

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.linalg import cho_factor, cho_solve
 
-from streamgp.numerics.coding import cycle
+from streamgp.numerics.coding import harmonics
 from streamgp.stream.recent_rows import RecentRows
 
 HARMONICS = (2, 3)  # of each cycle of the calendar, beside its own
@@ -51,8 +51,7 @@ def with_harmonics(X: Float[np.ndarray, "n w"], of_calendar: Bool[np.ndarray, " 
     while len(at) > 1:
         sine, cosine = X[:, at[0]], X[:, at[1]]
         if np.allclose(sine**2 + cosine**2, 1.0, equal_nan=True):
-            phase = np.arctan2(sine, cosine) / (2.0 * np.pi)
-            parts += [cycle(k * phase, 1.0) for k in HARMONICS]
+            parts += harmonics(sine, cosine, HARMONICS)
             at = at[1:]
         at = at[1:]
     return np.concatenate(parts, axis=1)

@@ -25,8 +25,7 @@ def replayed(
     """
     settings, (at, state), found = learner.settings, begin, []
     learner = learner.at(settings, state, learner.progress)
-    all_count = bool(settings.spec.lags) or settings.spec.chooses_lags  # rows without a label are passed over
-    new = [number for number in range(at, end) if all_count or rows[number].is_labelled]
+    new = [number for number in range(at, end) if settings.spec.lags or rows[number].is_labelled]
     while new:
         free = warming_up or state.is_warmed_up
         part = new[: BLOCK if free else min(BLOCK, settings.warmup - 1 - state.rows)]
