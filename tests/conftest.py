@@ -31,6 +31,7 @@ FLAGS = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_co
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {FLAGS}"
 jax.config.update("jax_disable_most_optimizations", True)
 jax.config.update("jax_cpu_enable_async_dispatch", False)  # else callbacks may wait for ever (jax-ml/jax 25861)
+os.environ.setdefault("NPROC", "4")  # threads of XLA: on one core it has one, and callbacks wait for it
 os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # for the processes that tests start
 # What one process has compiled, the others read, those that tests start among them: JAX's cache, in a directory of
 # this session's own, or the one that STREAMGP_TEST_CACHE names, which several may share.
