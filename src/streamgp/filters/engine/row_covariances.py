@@ -6,8 +6,9 @@ A row by itself needs one product with every covariance, and such a product wait
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.filters.engine.blas import Matrices, Number, address
+from streamgp.filters.engine.blas import Matrices, Number
 from streamgp.filters.engine.block_covariances import LARGE
+from streamgp.numerics.native import address
 from streamgp.numerics.threads import one_blas_thread
 
 

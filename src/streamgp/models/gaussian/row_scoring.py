@@ -177,10 +177,8 @@ class RowScoring:
         """Let the rules learn what the experts said of a row."""
         rules = self._stacked
         if rules is not None and np.isfinite(density).all():
-            some = density[rules.here]
-            if outlying is not None:
-                some = rules.bounded(some, outlying[rules.here], least)
-            rules.learn(some - some.max())
+            outliers = None if outlying is None else outlying[None, rules.here]
+            rules.learn(density[None, rules.here], outliers, least)
         else:
             state: Any = self.state.weights
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
