@@ -18,6 +18,8 @@ from streamgp.numerics.native import address, function
 if TYPE_CHECKING:
     from sklearn.ensemble import HistGradientBoostingRegressor
 
+_ROWS = 64  # `BLOCK` of the kernel's trees.c
+
 
 class Splits(NamedTuple):
     """The splits of T trees.
@@ -39,11 +41,11 @@ def leaf_flags(X: Float[AnyArray, "n d"], splits: Splits, leaves: int) -> Float[
         bits = np.left_shift(1, np.arange(leaves), dtype=np.int32).reshape(*(1,) * leaf.ndim, leaves)
         flags = namespace(X, splits.threshold).moveaxis(leaf[..., None] == bits, -3, -2).astype(X.dtype)
         return flags.reshape(*flags.shape[:-2], -1) / np.sqrt(T)
-    found = np.empty((*stack, len(X), T * leaves))
+    found, columns = np.zeros((*stack, len(X), T * leaves)), np.empty((X.shape[1], _ROWS))
     X, splits = np.ascontiguousarray(X), _contiguous(splits)
     for g in np.ndindex(*stack):
         its = [address(a[g]) for a in splits]
-        compiled[0](*X.shape, address(X), T, S, *its, leaves, 1.0 / np.sqrt(T), address(found[g]))
+        compiled[0](*X.shape, address(X), T, S, *its, leaves, 1.0 / np.sqrt(T), address(columns), address(found[g]))
     return found
 
 
@@ -56,11 +58,22 @@ def leaf_sums(
         xp = namespace(X, splits.threshold)
         leaf = xp.rint(xp.log2(_leaf_bits(X, splits).astype(X.dtype))).astype(np.int32)
         return xp.moveaxis(xp.take_along_axis(xp.asarray(value), leaf, axis=-1).sum(axis=-2), -1, -2)
-    found = np.empty((*stack, len(X), E))
+    found, columns = np.zeros((*stack, len(X), E)), np.empty((X.shape[1], _ROWS))
     X, splits, value = np.ascontiguousarray(X), _contiguous(splits), np.ascontiguousarray(value, np.float64)
     for g in np.ndindex(*stack):
         its = [address(a[g]) for a in splits]
-        compiled[1](*X.shape, address(X), E, T, S, *its, value.shape[-1], address(value[g]), address(found[g]))
+        compiled[1](
+            *X.shape,
+            address(X),
+            E,
+            T,
+            S,
+            *its,
+            value.shape[-1],
+            address(value[g]),
+            address(columns),
+            address(found[g]),
+        )
     return found
 
 
@@ -82,8 +95,8 @@ def _compiled(X: AnyArray, splits: Splits) -> tuple[Any, Any] | None:
 @cache
 def _functions() -> tuple[Any, Any] | None:
     n, at, number = ctypes.c_int64, ctypes.c_void_p, ctypes.c_double
-    flag = function("flag_leaves", [n, n, at, n, n, at, at, at, n, number, at])
-    add = function("sum_leaves", [n, n, at, n, n, n, at, at, at, n, at, at])
+    flag = function("flag_leaves", [n, n, at, n, n, at, at, at, n, number, at, at])
+    add = function("sum_leaves", [n, n, at, n, n, n, at, at, at, n, at, at, at])
     return None if flag is None or add is None else (flag, add)
 
 
