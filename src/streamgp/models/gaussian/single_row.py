@@ -1,5 +1,6 @@
 """An ensemble one row at a time, for robots and services: each predicted or learnt in tens of microseconds."""
 
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,8 +19,12 @@ from streamgp.models.gaussian.row_stack import RowStack
 from streamgp.models.gaussian.state import EnsembleState
 from streamgp.numerics.precision import float64
 from streamgp.numerics.standardise import Standardiser, standardise
+from streamgp.numerics.threads import one_blas_thread
 
 Row = Float[np.ndarray, "1 d"]
+
+# Features from which on OpenBLAS shares a product with a vector among threads, which wait for each other then.
+_THREADED = 96
 
 
 class Filters(NamedTuple):
@@ -46,6 +51,8 @@ class SingleRow:
         self._inputs = np.asarray(inputs.mean), inputs.scale
         self._targets = np.asarray(targets.mean), targets.scale
         self._unit = float(model.time_unit)
+        is_large = any(group.basis.num_features >= _THREADED for group in model.groups)
+        self._threads = one_blas_thread() if is_large else nullcontext()
         # Groups of equal shape are one stack here, whatever their bases, since every call into NumPy takes time.
         stacks: dict[tuple[int, int], list[int]] = {}
         for number, group in enumerate(model.groups):
@@ -252,10 +259,11 @@ class SingleRow:
             if added == noise and found.elapsed == elapsed and (at is X or (at == X).all()):
                 return found
         row = standardise(X, *self._inputs)
-        with float64(), np.errstate(all="ignore"):  # the setting is for a user's own basis
-            phis = {i: np.asarray(basis(row))[..., 0, :] for i, basis in self._used.items()}
-            self._is_outside = any(basis.outside(row).any() for basis in self._regions)
-        parts = [stack.predict(phis, elapsed, noise) for stack in self._working]
+        with self._threads:
+            with float64(), np.errstate(all="ignore"):  # the setting is for a user's own basis
+                phis = {i: np.asarray(basis(row))[..., 0, :] for i, basis in self._used.items()}
+                self._is_outside = any(basis.outside(row).any() for basis in self._regions)
+            parts = [stack.predict(phis, elapsed, noise) for stack in self._working]
         loc = np.concatenate([part.loc.reshape(-1, self._model.num_outputs) for part in parts])
         found = Filters(parts, loc, np.concatenate([part.var.ravel() for part in parts]), elapsed, row)
         self._last, self._mixed, self._moments = (X, noise, found), None, None
