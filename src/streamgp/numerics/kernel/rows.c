@@ -9,6 +9,8 @@
 
 enum { LANES = 4 };
 
+typedef double lanes_t __attribute__((vector_size(LANES * sizeof(double))));
+
 /* The stack: N filters with F features, E outputs and the last `count` of `room` rows waiting; arrays of `RowFilter`. */
 typedef struct {
     int64_t filters, features, outputs, room, reverts, moves;
@@ -19,43 +21,55 @@ typedef struct {
     const double *shrink, *grown, *noise_var, *least_var; /* N: of this row's time; the noise, and what is sound */
 } filters_t;
 
-static double dot(int64_t n, const double *restrict a, const double *restrict b)
+/* Vectors by name, since to hand them over would depend on the processor. */
+#define LOAD(lane, from) \
+    lanes_t lane;        \
+    memcpy(&lane, from, sizeof lane)
+#define SUM(lane) ((lane[0] + lane[1]) + (lane[2] + lane[3]))
+
+static inline double dot(int64_t n, const double *a, const double *b)
 {
-    double lane[LANES] = {0.0}, rest = 0.0;
+    lanes_t lane = {0.0};
+    double rest = 0.0;
     int64_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        for (int l = 0; l < LANES; l++)
-            lane[l] += a[i + l] * b[i + l];
+    for (; i + LANES <= n; i += LANES) {
+        LOAD(left, a + i);
+        LOAD(right, b + i);
+        lane += left * right;
+    }
     for (; i < n; i++)
         rest += a[i] * b[i];
-    return (lane[0] + lane[1]) + (lane[2] + lane[3]) + rest;
+    return SUM(lane) + rest;
 }
 
-static void add(int64_t n, double factor, const double *restrict x, double *restrict y)
+static inline void add(int64_t n, double factor, const double *restrict x, double *restrict y)
 {
     for (int64_t i = 0; i < n; i++)
         y[i] += factor * x[i];
 }
 
-/* Compute y = S x, of S (F x F) one triangle being read. */
-static void multiply(int64_t F, const double *S, int is_lower, const double *restrict x, double *restrict y)
+/* Compute y = S x, of S (F x F) one triangle being read, each number once. */
+static inline void multiply(int64_t F, const double *S, int is_lower, const double *restrict x, double *restrict y)
 {
     memset(y, 0, (size_t)F * sizeof(double));
     for (int64_t i = 0; i < F; i++) {
-        const double *restrict row = S + i * F;
-        int64_t from = is_lower ? 0 : i + 1, to = is_lower ? i : F;
-        double lane[LANES] = {0.0}, sum = row[i] * x[i], at = x[i];
-        int64_t j = from;
-        for (; j + LANES <= to; j += LANES)
-            for (int l = 0; l < LANES; l++) {
-                lane[l] += row[j + l] * x[j + l];
-                y[j + l] += row[j + l] * at;
-            }
-        for (; j < to; j++) {
+        const double *row = S + i * F, at = x[i];
+        int64_t j = is_lower ? 0 : i + 1, end = is_lower ? i : F;
+        double sum = row[i] * at;
+        lanes_t lane = {0.0};
+        for (; j + LANES <= end; j += LANES) {
+            LOAD(here, row + j);
+            LOAD(of_x, x + j);
+            LOAD(of_y, y + j);
+            lane += here * of_x;
+            of_y += here * at;
+            memcpy(y + j, &of_y, sizeof of_y);
+        }
+        for (; j < end; j++) {
             sum += row[j] * x[j];
             y[j] += row[j] * at;
         }
-        y[i] += (lane[0] + lane[1]) + (lane[2] + lane[3]) + sum;
+        y[i] += SUM(lane) + sum;
     }
 }
 
@@ -64,7 +78,7 @@ static void multiply(int64_t F, const double *S, int is_lower, const double *res
  * Writes mean (N x E), variance and gain (N, N x F), and what the covariances' decay and growth are then (N each).
  * Returns whether all variances are as large as they must be.
  */
-EXPORT int64_t predict_singly(const filters_t *s, int64_t count, const double *phi, int64_t stride, int64_t copies,
+WIDE EXPORT int64_t predict_singly(const filters_t *s, int64_t count, const double *phi, int64_t stride, int64_t copies,
                            double extra, double *loc, double *var, double *gain, double *decay, double *process)
 {
     int64_t F = s->features, E = s->outputs, are_sound = 1;
@@ -97,7 +111,7 @@ EXPORT int64_t predict_singly(const filters_t *s, int64_t count, const double *p
 }
 
 /* Learn the row that was predicted, by steps (N x E) and standard deviations (N); it waits as number `count`. */
-EXPORT void learn_singly(const filters_t *s, int64_t count, const double *gain, const double *decay,
+WIDE EXPORT void learn_singly(const filters_t *s, int64_t count, const double *gain, const double *decay,
                          const double *process, const double *step, const double *std)
 {
     int64_t F = s->features, E = s->outputs;
