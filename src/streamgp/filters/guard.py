@@ -53,6 +53,7 @@ KERNEL_CONSTANTS = (
 
 
 _RULES = np.array(KERNEL_CONSTANTS)
+_RULES_AT = address(_RULES)
 
 
 @cache
@@ -167,7 +168,9 @@ class RowGuard:
             return np.concatenate([a.reshape(-1, *a.shape[2:]) for a in arrays])
 
         self._guard = Guard(*map(joined, *guards))
-        self._room = np.empty(self._guard.level.shape[-1])
+        n, E = self._guard.level.shape
+        self._row = np.empty((n, E)), np.empty(n), np.empty(n, bool), np.empty(E)
+        self._places = [address(a) for a in (*self._guard, *self._row)]
         split = zip(*(np.split(a, ends) for a in self._guard), strict=True)
         self.parts = [
             Guard(*(a.reshape(*batch, *a.shape[1:]) for a in part))
@@ -182,13 +185,14 @@ class RowGuard:
         Returns
         -------
         is_outlier, error, var
-            Which filters take the row for an outlier, and the error and the variance with which they are to learn it.
+            Which filters take the row for an outlier, and the error and the variance with which they are to learn it;
+            these are there until the next row.
         """
         if (compiled := _compiled()) is not None:
-            error, var, is_outlier = error.copy(), var.copy(), np.empty(len(var), bool)
-            arrays = (*self._guard, error, var, is_outlier, self._room)
-            compiled(address(_RULES), *error.shape, *(address(a) for a in arrays))
-            return is_outlier, error, var
+            kept_error, kept_var, is_outlier, _ = self._row
+            kept_error[...], kept_var[...] = error, var
+            compiled(_RULES_AT, *error.shape, *self._places)
+            return is_outlier.copy(), kept_error, kept_var
         with np.errstate(over="ignore", invalid="ignore"):
             new, is_outlier, raised = learn(self._guard, error / np.sqrt(var)[:, None])
         for ours, theirs in zip(self._guard, new, strict=True):

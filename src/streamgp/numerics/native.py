@@ -15,7 +15,7 @@ _NAMES = ("streamgp_kernel.so", "streamgp_kernel.dylib", "streamgp_kernel.dll") 
 FOLDER = Path(__file__).parent / "kernel"
 _FUNCTIONS = "learn_experts", "work_size", "learn_log_variances", "learn_level_effects", "sines_and_cosines", "sines"
 _FUNCTIONS += "learn_weights", "mix_weights", "flag_leaves", "sum_leaves"
-_FUNCTIONS += "predict_singly", "learn_singly", "guard_singly"
+_FUNCTIONS += "predict_singly", "learn_singly", "guard_singly", "target_values"
 
 
 @cache
@@ -44,4 +44,7 @@ def function(name: str, arguments: Sequence[Any], returns: Any = None) -> Any:
 
 def address(a: np.ndarray) -> int:
     """Return where an array's numbers are."""
-    return a.__array_interface__["data"][0]
+    try:
+        return ctypes.addressof(ctypes.c_char.from_buffer(a))  # a quarter of the time of the other way
+    except (TypeError, ValueError):  # arrays that are not in one piece, cannot be written, or are empty
+        return a.__array_interface__["data"][0]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-from streamgp.numerics.native import function
+from streamgp.numerics.native import address, function
 
 # The fields of `rules_t`, in order.
 _COUNTS = "experts", "rules", "bayes", "shares", "soft", "pools", "most_groups", "is_linear"
@@ -37,13 +37,13 @@ class CompiledRules:
 
     def __init__(self, fields: Mapping[str, Any]) -> None:
         self._held = dict(fields)
-        of_fields = {name: a.ctypes.data if isinstance(a, np.ndarray) else a for name, a in fields.items()}
+        of_fields = {name: address(a) if isinstance(a, np.ndarray) else a for name, a in fields.items()}
         self._rules = _Fields(**of_fields)
         K, R = fields["experts"], fields["rules"]
         memory = np.empty(K + 2 * R * K + 2 * R + fields["most_groups"])
-        self._at, self._memory = ctypes.addressof(self._rules), (memory, memory.ctypes.data)
+        self._at, self._memory = ctypes.addressof(self._rules), (memory, address(memory))
         self._mixed = np.empty(K)
-        self._mixed_at = self._mixed.ctypes.data
+        self._mixed_at = address(self._mixed)
 
     def learn(
         self,
@@ -56,7 +56,7 @@ class CompiledRules:
         """Learn rows as `StackedRules.learn` does; return how many, all before one that must be learnt in logs."""
         outliers = None if is_outlier is None else np.ascontiguousarray(is_outlier)
         density = np.ascontiguousarray(log_density)
-        given = [None if a is None else a.ctypes.data for a in (density, outliers, weights, of_rules)]
+        given = [None if a is None else address(a) for a in (density, outliers, weights, of_rules)]
         return _learn()(self._at, len(density), *given[:2], least, *given[2:], self._memory[1])
 
     def log_mixed(self) -> Float[np.ndarray, " k"]:

@@ -46,7 +46,7 @@ def test_it_is_the_loop(features: int, some: list[int]):
     for i in range(n):
         ahead = rows.predict(Phi[i], 1.0)
         rows.learn(ahead, (y[i] - ahead.loc) / ahead.var[..., None], np.sqrt(ahead.var))
-        told.append((ahead.loc, ahead.var))
+        told.append((ahead.loc.copy(), ahead.var.copy()))
     loc, var = (np.stack(part) for part in zip(*told, strict=True))
     after = rows.flush()
     for g, r in np.ndindex(shape):

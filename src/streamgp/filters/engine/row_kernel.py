@@ -56,24 +56,31 @@ class RowKernel:
         self._held = cov, *cov.places, *arrays
         self._fields = _Fields(G * R, F, E, room, reverts, moves, *(address(a) for a in self._held[1:]))
         self._at = ctypes.addressof(self._fields)
+        # What goes in and out lies in the same places for every row.
+        self._phi, self._step, self._std = np.empty((G, F)), np.empty((G, R, E)), np.empty((G, R))
+        loc, gain, (var, decay, process) = np.empty((G, R, E)), np.empty((G, R, F)), np.empty((3, G, R))
+        self._prediction = RowPrediction(loc, var, gain, decay, process)
+        self._phi_at = address(self._phi)
+        self._into = [address(a) for a in self._prediction]
+        self._given = [*self._into[2:], address(self._step), address(self._std)]
 
     def predict(self, phi: Float[np.ndarray, "*g f"], extra: float, count: int) -> tuple[RowPrediction, bool]:
-        """Predict a row after `count` that wait; return also whether all variances are sound."""
-        G, R, F, E = self._shape
-        phi = np.ascontiguousarray(phi)
-        loc, gain, (var, decay, process) = np.empty((G, R, E)), np.empty((G, R, F)), np.empty((3, G, R))
-        into = [address(a) for a in (loc, var, gain, decay, process)]
+        """Predict a row after `count` that wait; return also whether all variances are sound.
+
+        The prediction is there until the next one.
+        """
+        _, R, F, _ = self._shape
         stride = F if phi.size > F else 0
-        are_sound = self._predict(self._at, count, address(phi), stride, R, extra, *into)
-        return RowPrediction(loc, var, gain, decay, process), bool(are_sound)
+        self._phi[: len(phi) if stride else 1] = phi
+        are_sound = self._predict(self._at, count, self._phi_at, stride, R, extra, *self._into)
+        return self._prediction, bool(are_sound)
 
     def learn(
         self, prediction: RowPrediction, step: Float[np.ndarray, "g r e"], std: Float[np.ndarray, "g r"], count: int
     ) -> None:
         """Learn the row that was predicted last; it waits after `count` others."""
-        _, _, gain, decay, process = prediction
-        given = (gain, decay, process, np.ascontiguousarray(step), np.ascontiguousarray(std))
-        self._learn(self._at, count, *(address(a) for a in given))
+        self._step[...], self._std[...] = step, std
+        self._learn(self._at, count, *self._given)
 
 
 def row_kernel(cov: Whole | Triangles, arrays: RowArrays, reverts: bool, moves: bool) -> RowKernel | None:
