@@ -15,7 +15,7 @@ _NAMES = ("streamgp_kernel.so", "streamgp_kernel.dylib", "streamgp_kernel.dll") 
 FOLDER = Path(__file__).parent / "kernel"
 _FUNCTIONS = "learn_experts", "work_size", "learn_log_variances", "learn_level_effects", "sines_and_cosines", "sines"
 _FUNCTIONS += "learn_weights", "mix_weights", "flag_leaves", "sum_leaves"
-_FUNCTIONS += "predict_singly", "learn_singly", "guard_singly", "target_values", "learn_noise"
+_FUNCTIONS += "predict_singly", "learn_singly", "guard_singly", "target_values", "learn_noise", "learn_recalibration"
 
 
 @cache

@@ -93,8 +93,11 @@ def test_a_prediction_has_the_moments_of_a_variance_that_is_unknown():
             assert (dof[:, 4 * k + j] == (np.inf if discount is None else 2.0 * shape[j])).all()
 
 
+@pytest.mark.parametrize("without_kernel", [False, True])
 @pytest.mark.parametrize("share", [1.0, 0.6, 0.0])
-def test_counts_of_the_recalibration(share):
+def test_counts_of_the_recalibration(share, without_kernel, monkeypatch):
+    if without_kernel:
+        monkeypatch.setattr(recalibration, "_compiled", lambda: None)
     u = RNG.random((N, E)) ** 3
     u[RNG.random((N, E)) < 0.1] = np.nan
     u[:3] = np.array([0.0, 1.0, 1e-300])[:, None]
