@@ -151,7 +151,8 @@ class TargetsLearner(StreamLearner):
 
     @property
     def _learns_singly(self) -> bool:
-        return not self._targets.parts and super()._learns_singly
+        # What a row changes leaves the models as they are; to ask `state` would bring all of it together.
+        return not TargetsState.of(self._state).parts and super()._learns_singly
 
     @property
     def _targets(self) -> TargetsState:

@@ -313,13 +313,20 @@ class StreamLearner:
         self._learn_one(x[None], y[None], self._stamp(time))
 
     def _learn_one(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None) -> Info:
-        driver = None if np.isnan(y).any() else self._taking(X)
+        driver = self._taking(X) if self._teaches_alone(y) else None
         if driver is None:
             return next(self.learn(X, y, times))
+        if np.isnan(y).all():
+            return Info(None, np.zeros(1, bool))
         info = driver.learn(RawRows(X, self.settings.target_map.learnt(y), times))
         if driver.is_due:
             self.state = due_after(self.settings, self.state)
         return info
+
+    def _teaches_alone(self, y: np.ndarray) -> bool:
+        """Return whether a row's targets are there or, where that leaves all as it was, all missing."""
+        missing = np.isnan(y)
+        return not missing.any() or bool(missing.all()) and not self._state.inputs.lags.lags
 
     def step_one(self, x: np.ndarray, y: np.ndarray, time: float = np.nan) -> tuple[AnyPredictive, bool]:
         """Predict one row after the warm-up, then learn it; return also whether it was an outlier.
