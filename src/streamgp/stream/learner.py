@@ -20,13 +20,15 @@ from streamgp.stream import attribution
 from streamgp.stream.categories import Categories
 from streamgp.stream.driver import Driver, max_batch
 from streamgp.stream.gains import predicted_at
-from streamgp.stream.learn_step import due_after, first_state, next_batch, predict_after, predict_next
+from streamgp.stream.learn_step import due_after, first_state, leading, next_batch, predict_after, predict_next
 from streamgp.stream.paths import draw_paths
 from streamgp.stream.rows import RawRows
 from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
 from streamgp.stream.tasks import TRIM
 from streamgp.stream.warmup import Progress
+
+FEW = 6  # rows after the warm-up that go together, up to which each is learnt by itself
 
 
 class StreamLearner:
@@ -284,10 +286,31 @@ class StreamLearner:
         Targets are on the scale that is learnt. Rows with a target missing are predicted and nothing else. The rows
         that are learnt have a target, or none has; a row with the first label of a class comes alone.
         """
+        if self.steps_singly and (alone := self._learn_alone(rows)) is not None:
+            return alone
         with float64():
             state, batch, learn = next_batch(self.settings, self.state, rows)
             self.state, info = learn(self.settings, state, batch, self.progress)
         return info
+
+    def _learn_alone(self, rows: RawRows) -> Info | None:
+        """Learn the first row by itself, if so few go together that a batch of them would take longer; else None."""
+        missing = np.isnan(rows.y[: FEW + 1]).any(axis=1)
+        together = leading(missing == missing[0])
+        driver = None
+        if together <= FEW and self._teaches_alone(rows.y[0]):
+            driver = self._taking(rows.X[:1])
+        if driver is None or self._row_engine is None:
+            return None
+        first, engine = rows.part(slice(1)), self._row_engine
+        rules = None if engine.rules is None else engine.rules[None]
+        info = Info(driver.predict(first.X, first.times), np.zeros(1, bool), rules)
+        if missing[0]:
+            return info
+        said = driver.learn(first)
+        if driver.is_due:
+            self.state = due_after(self.settings, self.state)
+        return info._replace(outside=said.outside, flagged=said.flagged)
 
     def predict_one(self, x: np.ndarray, time: float = np.nan) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and standard deviation (E,) of one row after the warm-up; `learn_one` of it is then cheap."""
