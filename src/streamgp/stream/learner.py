@@ -349,7 +349,7 @@ class StreamLearner:
     def _teaches_alone(self, y: np.ndarray) -> bool:
         """Return whether a row's targets are there or, where that leaves all as it was, all missing."""
         missing = np.isnan(y)
-        return not missing.any() or bool(missing.all()) and not self._state.inputs.lags.lags
+        return not missing.any() or (bool(missing.all()) and not self._state.inputs.lags.lags)
 
     def step_one(self, x: np.ndarray, y: np.ndarray, time: float = np.nan) -> tuple[AnyPredictive, bool]:
         """Predict one row after the warm-up, then learn it; return also whether it was an outlier.
