@@ -128,8 +128,8 @@ class Session:
         """Predict the rows as they come, and learn their labels as these do; score at once what is learnt later.
 
         After the warm-up rows that are alike are scored together, as to score one takes as long as to score many:
-        nothing that is predicted hangs on it. Outliers are found when they are learnt. As one is marked, for the scores without
-        outliers, a row whose target is more than `FAR` standard deviations from what was predicted.
+        nothing that is predicted hangs on it. Outliers are found when they are learnt. As one is marked, for the
+        scores without outliers, a row whose target is more than `FAR` standard deviations from what was predicted.
         """
         now, when = arrivals.clock(rows.rows, rows.times, rows.arrives)
         missing = np.asarray(np.isnan(rows.y).any(axis=1))

@@ -298,15 +298,15 @@ class StreamLearner:
         missing = np.isnan(rows.y[: FEW + 1]).any(axis=1)
         together = leading(missing == missing[0])
         driver = None
-        if together <= FEW and self._teaches_alone(rows.y[0]):
+        if together <= FEW and _all_or_none(rows.y[0]):
             driver = self._taking(rows.X[:1])
         if driver is None or self._row_engine is None:
             return None
         first, engine = rows.part(slice(1)), self._row_engine
         rules = None if engine.rules is None else engine.rules[None]
-        info = Info(driver.predict(first.X, first.times), np.zeros(1, bool), rules)
         if missing[0]:
-            return info
+            return Info(driver.pass_over(first.X, first.times), np.zeros(1, bool), rules)
+        info = Info(driver.predict(first.X, first.times), np.zeros(1, bool), rules)
         said = driver.learn(first)
         if driver.is_due:
             self.state = due_after(self.settings, self.state)
@@ -336,20 +336,15 @@ class StreamLearner:
         self._learn_one(x[None], y[None], self._stamp(time))
 
     def _learn_one(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None) -> Info:
-        driver = self._taking(X) if self._teaches_alone(y) else None
+        driver = self._taking(X) if _all_or_none(y) else None
         if driver is None:
             return next(self.learn(X, y, times))
-        if np.isnan(y).all():
-            return Info(None, np.zeros(1, bool))
+        if np.isnan(y).any():
+            return Info(driver.pass_over(X, times), np.zeros(1, bool))
         info = driver.learn(RawRows(X, self.settings.target_map.learnt(y), times))
         if driver.is_due:
             self.state = due_after(self.settings, self.state)
         return info
-
-    def _teaches_alone(self, y: np.ndarray) -> bool:
-        """Return whether a row's targets are there or, where that leaves all as it was, all missing."""
-        missing = np.isnan(y)
-        return not missing.any() or (bool(missing.all()) and not self._state.inputs.lags.lags)
 
     def step_one(self, x: np.ndarray, y: np.ndarray, time: float = np.nan) -> tuple[AnyPredictive, bool]:
         """Predict one row after the warm-up, then learn it; return also whether it was an outlier.
@@ -414,6 +409,11 @@ class StreamLearner:
 def _learns_rows(kind: type) -> bool:
     """Return whether models of a class learn single rows: to ask takes longer than many a row."""
     return issubclass(kind, SingleRowModel)
+
+
+def _all_or_none(y: np.ndarray) -> bool:
+    """Return whether the targets of a row are all there, or all missing."""
+    return len(set(np.isnan(y).ravel().tolist())) == 1
 
 
 def _put_together(kind: type[StreamLearner], node: Any, arrays: dict[str, np.ndarray]) -> StreamLearner:
