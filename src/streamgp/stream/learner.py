@@ -286,8 +286,11 @@ class StreamLearner:
         Targets are on the scale that is learnt. Rows with a target missing are predicted and nothing else. The rows
         that are learnt have a target, or none has; a row with the first label of a class comes alone.
         """
-        if self.steps_singly and (alone := self._learn_alone(rows)) is not None:
-            return alone
+        alone = self._learn_alone(rows) if self.steps_singly else None
+        return self._learn_together(rows) if alone is None else alone
+
+    def _learn_together(self, rows: RawRows) -> Info:
+        """Learn as many of the leading rows as go together, as one batch."""
         with float64():
             state, batch, learn = next_batch(self.settings, self.state, rows)
             self.state, info = learn(self.settings, state, batch, self.progress)
