@@ -71,7 +71,7 @@ def test_rows_with_gaps_do_not_bring_everything_together_each_time(
 def test_what_is_predicted_of_a_single_row_is_all_that_is_predicted_of_many():
     X, y = stream()
     model = fitted(X, y)
-    want = model._learner.predict_next(X[200:201], None)
+    want: Any = model._learner.predict_next(X[200:201], None)
     found, _ = model._learner.step_one(X[200], np.array([1.0]))
     assert tree.form(found) == tree.form(want)
     assert want.noise is not None

@@ -298,7 +298,7 @@ class StreamLearner:
 
     def _learn_alone(self, rows: RawRows) -> Info | None:
         """Learn the first row by itself, if so few go together that a batch of them would take longer; else None."""
-        missing = np.isnan(rows.y[: FEW + 1]).any(axis=1)
+        missing = np.asarray(np.isnan(rows.y[: FEW + 1]).any(axis=1))
         together = leading(missing == missing[0])
         driver = None
         if together <= FEW and _all_or_none(rows.y[0]):
