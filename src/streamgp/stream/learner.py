@@ -317,26 +317,21 @@ class StreamLearner:
 
     def predict_one(self, x: np.ndarray, time: float = np.nan) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and standard deviation (E,) of one row after the warm-up; `learn_one` of it is then cheap."""
-        X, times = x[None], self._stamp(time)
+        X, times = x[None], _stamp(self.timed, time)
         driver = self._taking(X)
         if driver is not None and self.settings.target_map.changes_nothing:
             mean, std = driver.moments(X, times)
             return mean[0], std[0]
-        return self._mean_and_std(driver, X, times)
-
-    @in_float64
-    def _mean_and_std(
-        self, driver: Driver | None, X: np.ndarray, times: np.ndarray | None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        if driver is None:
-            predictive = self.predict(X, times)
-        else:
-            predictive = mapped(driver.predict(X, times), self.settings.target_map)
-        return np.asarray(predictive.mean[0]), np.asarray(predictive.std[0])
+        with float64():
+            if driver is None:
+                predictive = self.predict(X, times)
+            else:
+                predictive = mapped(driver.predict(X, times), self.settings.target_map)
+            return np.asarray(predictive.mean[0]), np.asarray(predictive.std[0])
 
     def learn_one(self, x: np.ndarray, y: np.ndarray, time: float = np.nan) -> None:
         """Learn one row after the warm-up; without a horizon, not every covariance is touched each time."""
-        self._learn_one(x[None], y[None], self._stamp(time))
+        self._learn_one(x[None], y[None], _stamp(self.timed, time))
 
     def _learn_one(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None) -> Info:
         driver = self._taking(X) if _all_or_none(y) else None
@@ -359,7 +354,7 @@ class StreamLearner:
         """
         if not self.steps_singly:
             raise ValueError("step_one: expected a fitted model with rows of its own kind; use learn")
-        X, times = x[None], self._stamp(time)
+        X, times = x[None], _stamp(self.timed, time)
         driver = self._taking(X)
         predictive = None if driver is None else mapped(driver.predict(X, times), self.settings.target_map)
         info = self._learn_one(X, y[None], times)
@@ -370,9 +365,6 @@ class StreamLearner:
     def steps_singly(self) -> bool:
         """Whether `step_one` can be had: after the warm-up, of models with rows of their own kind."""
         return self.is_warmed_up and self._learns_singly
-
-    def _stamp(self, time: float) -> np.ndarray | None:
-        return np.array([time]) if self.timed else None
 
     @property
     def _learns_singly(self) -> bool:
@@ -412,6 +404,10 @@ class StreamLearner:
 def _learns_rows(kind: type) -> bool:
     """Return whether models of a class learn single rows: to ask takes longer than many a row."""
     return issubclass(kind, SingleRowModel)
+
+
+def _stamp(timed: bool, time: float) -> np.ndarray | None:
+    return np.array([time]) if timed else None
 
 
 def _all_or_none(y: np.ndarray) -> bool:
