@@ -10,7 +10,7 @@ from streamgp.filters.noise import NoiseKinds, NoiseState
 from streamgp.models.gaussian.delayed_feedback import ScoringState, drop_non_finite, fill_missing_density
 from streamgp.models.gaussian.target_values import mixed_levels, target_levels, target_values
 from streamgp.numerics.arrays import logsumexp
-from streamgp.weights import OUTLIER_LOG_DENSITY, WeightRule, present
+from streamgp.weights import OUTLIER_LOG_DENSITY, Mixture, WeightRule, present
 from streamgp.weights.scan import learn_row
 from streamgp.weights.stacked import StackedRules
 
@@ -139,6 +139,17 @@ class RowScoring:
         """Return log weights, means, variances and degrees of freedom of the experts in the prediction of a `row`."""
         log_weights, loc, var, wider, _ = self._mixture(experts, row)
         return log_weights, loc, var if wider is None else wider, experts.dof
+
+    def factor(self, experts: Experts, row: Float[np.ndarray, "1 w"]) -> Float[np.ndarray, "1 e"] | None:
+        """Return by what noise that follows the inputs multiplies the variances of a `row`; None if it does not."""
+        phi = self._mixture(experts, row).phi
+        return None if phi is None or self.layer is None else self.layer.factor(phi)
+
+    @property
+    def rules(self) -> Float[np.ndarray, " r"] | None:
+        """The weights of several rules for the next row; None of a single one."""
+        weights: Any = self.state.weights
+        return np.exp(weights.log_weights) if isinstance(self._rule, Mixture) else None
 
     def _mixture(self, experts: Experts, row: np.ndarray) -> _Mixture:
         """Return what `mixture` does, with the features of its noise; kept until a row is learnt."""

@@ -127,7 +127,8 @@ class SingleRow:
 
     def predict(self, X: Row, times: np.ndarray | None = None, extra: np.ndarray | None = None) -> Predictive:
         """Predict the whole distribution."""
-        log_weights, loc, var, dof = self._mixture(self._predict_filters(X, times, extra))
+        filters = self._predict_filters(X, times, extra)
+        log_weights, loc, var, dof = self._mixture(filters)
         center, scale = self._targets
         shares = None if self._scoring.levels is None else recalibration.shares(self._scoring.levels)[None]
         return Predictive(
@@ -137,6 +138,7 @@ class SingleRow:
             None if dof is None else dof[None],
             self._trim,
             shares,
+            noise=self._scoring.factor(self._experts(filters), filters.row),
         )
 
     def _mixture(self, filters: Filters) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
@@ -234,6 +236,11 @@ class SingleRow:
     def weights(self) -> Float[np.ndarray, " k"]:
         """The experts' weights for the next row."""
         return np.exp(self._scoring.log_weights)
+
+    @property
+    def rules(self) -> Float[np.ndarray, " r"] | None:
+        """The weights of several rules for the next row; None of a single one."""
+        return self._scoring.rules
 
     def flush(self) -> EnsembleState:
         """Return the ensemble's state; `load` it to go on."""
