@@ -87,6 +87,7 @@ class LiveRun:
                         scored = metrics.scored_rows
                     self.clock.learnt(perf_counter() - began, fitted)
                     self._end_chunk(bar, just_fitted=learner.is_warmed_up and not was_warm)
+                learner.progress = None  # it holds this run, which would keep the model in memory
                 self.skipped_rows = self.reader.skipped_rows  # those after the last good row too
             stopped = ending.stopped
             if stopped is None and not learner.is_warmed_up:

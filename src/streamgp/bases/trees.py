@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # The number of leaves of each tree.
 LEAVES = 8
+# So many rows are looked up together: what they are compared with stays in a core's cache.
+_TOGETHER = 256
 # Twice scikit-learn's: fewer trees say as much (30 here what 50 did there, on all of five data sets), and cost less.
 LEARNING_RATE = 0.2
 
@@ -116,8 +118,12 @@ def leaf_bits(
 ) -> Int[AnyArray, "*stack t n"]:
     """Return the leaf of each tree that a row falls into, as a bit: the lowest that all splits leave."""
     xp = namespace(X, threshold)
-    right = xp.asarray(X.T)[feature] > threshold[..., None]
-    left_over = xp.bitwise_and.reduce(xp.where(right, remaining[..., None], -1), axis=-2)
+    if xp is np and len(X) > _TOGETHER:
+        parts = (X[at : at + _TOGETHER] for at in range(0, len(X), _TOGETHER))
+        return np.concatenate([leaf_bits(part, feature, threshold, remaining) for part in parts], axis=-1)
+    right = xp.asarray(X.T).copy()[feature] > threshold[..., None]
+    # Without a branch for each split, which no core could foresee: a row sent to the left rules out none (-1).
+    left_over = xp.bitwise_and.reduce(remaining[..., None] | (right.astype(np.int32) - 1), axis=-2)
     return left_over & -left_over
 
 
