@@ -24,6 +24,7 @@ from streamgp.evaluation.steps_ahead import check_steps
 from streamgp.filters.noise import parse as parse_noise
 from streamgp.models.options import MIN_WARMUP
 from streamgp.numerics import checkpoint
+from streamgp.numerics.memory import give_back
 from streamgp.progress import Bar, progress_bar
 from streamgp.reports.wording import plural
 from streamgp.session import Session, new_alarms
@@ -151,6 +152,8 @@ class LiveRun:
         done = self.extent.done(self.next_row, self.reader.bytes_read)
         bar.at(done, "stream" if self.session.learner.is_warmed_up else "warm-up", self.next_row)
         self._check_targets()
+        if just_fitted:
+            give_back()
         if self.directory is not None and (just_fitted or perf_counter() - self._saved > CHECKPOINT_SECONDS):
             self._save(self.directory)
             self._saved = perf_counter()

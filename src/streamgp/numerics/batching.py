@@ -8,6 +8,7 @@ import numpy as np
 from streamgp.numerics import tree
 
 LARGEST = 1_024  # rows that are learnt in one go, at most
+TOGETHER = 512  # of them by a model at a time: more only take more memory
 SMALL = 64
 
 
@@ -20,12 +21,12 @@ def split_batches(n: int, sizes: Sequence[int] = ()) -> Iterator[tuple[slice, in
         How many rows there are.
     sizes
         The sizes that there may be: the rows that are left go into the smallest that holds them all. Without any,
-        batches are of `LARGEST` rows, and not padded.
+        batches are of `TOGETHER` rows, and not padded.
     """
     at = 0
     while at < n:
         left = n - at
-        size = min((size for size in sizes if size >= left), default=max(sizes, default=min(LARGEST, left)))
+        size = min((size for size in sizes if size >= left), default=max(sizes, default=min(TOGETHER, left)))
         yield slice(at, min(n, at + size)), size
         at += size
 
