@@ -93,6 +93,7 @@ class LiveRun:
             stopped = ending.stopped
             if stopped is None and not learner.is_warmed_up:
                 stopped = self._ended_early()
+            give_back()
             if self.directory is not None:
                 self._save(self.directory)
             result = self._result(first_row, stopped)
@@ -161,6 +162,8 @@ class LiveRun:
     def _fitting(self, bar: Bar, done: int, todo: int) -> None:
         """Check for a signal between two fits of the warm-up; the learner forgets a batch that ends in an error."""
         self.interrupt.check()
+        if done == todo:
+            give_back()
         bar.fits("fitting experts", done, todo)
 
     def _check_targets(self) -> None:
