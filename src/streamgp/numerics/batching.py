@@ -1,6 +1,6 @@
 """A stream in batches: of so many rows at most, or padded to few sizes where a program is compiled for each."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,3 +36,10 @@ def concatenate(trees: list) -> Any:
     if len(trees) == 1:
         return trees[0]
     return tree.map(lambda *a: np.concatenate(a), *trees)
+
+
+def apply_in_batches(function: Callable[..., tuple], step: int, *trees: Any) -> list[np.ndarray]:
+    """Apply a function to so many rows at a time of arrays, or trees of them; join each of the arrays it returns."""
+    rows = len(tree.leaves(trees)[0])
+    parts = [function(*tree.map(lambda a, at=at: a[at : at + step], trees)) for at in range(0, rows, step)]
+    return [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
