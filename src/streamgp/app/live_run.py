@@ -97,6 +97,7 @@ class LiveRun:
             if self.directory is not None:
                 self._save(self.directory)
             result = self._result(first_row, stopped)
+            give_back()
             if self.directory is not None:
                 self.directory.finish(result)
         return Outcome(result, stopped, ending.interrupted)
