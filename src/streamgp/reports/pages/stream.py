@@ -141,7 +141,7 @@ def mean_weights(weights: pl.LazyFrame, predictions: pl.LazyFrame, warmup: int) 
             .with_columns(at - warmup, rows=at.shift(-1, fill_value=total) - at)
         )
         each = [_mean_over_rows(name) for name in some]
-        return scored.group_by(number).agg(*each, *more).sort("bin").drop("bin").collect(engine="streaming")
+        return scored.group_by(number).agg(*more, *each).sort("bin").drop("bin").collect(engine="streaming")
 
     # Hundreds of columns at a time would take many times their own memory.
     first, *others = [names[i : i + _COLUMNS] for i in range(0, max(len(names), 1), _COLUMNS)]
