@@ -13,8 +13,8 @@ _YOUNG = 100_000  # objects made, less those dropped, between two looks for garb
 def keep_freed_memory() -> None:
     """Let the C library keep memory that was freed for what comes next, instead of giving each array back at once.
 
-    To fill new pages with zeros is a tenth of a run's time otherwise. All threads share what is kept: with a store for
-    each, what one has freed is of no use to the others. It concerns the whole process: commands do it, no import.
+    To fill new pages with zeros is a tenth of a run's time otherwise. All threads share what is kept: with a store
+    for each, what one has freed is of no use to the others. It concerns the whole process: commands do it, no import.
     Elsewhere than with glibc, nothing happens.
     """
     for option, value in ((_MMAP_THRESHOLD, _LARGEST), (_TRIM_THRESHOLD, _KEPT), (_ARENA_MAX, 1)):

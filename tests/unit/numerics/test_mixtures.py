@@ -104,7 +104,8 @@ def test_distances_are_the_same_whatever_rows_are_beside():
     """Mixtures of few and of many Gaussians are batched by size."""
     flat = experts(400, 42, 0.05).flat()
     together = crps.mean_distance(flat)
-    each = [crps.mean_distance(jax.tree.map(lambda a, i=i: a[i : i + 1], flat), flat.loc.shape[1]) for i in range(400)]
+    alone = (jax.tree.map(lambda a, i=i: a[i : i + 1], flat) for i in range(400))
+    each = [crps.mean_distance(one, flat.loc.shape[1]) for one in alone]
     np.testing.assert_allclose(together, np.concatenate(each), rtol=1e-6)  # in single precision
 
 

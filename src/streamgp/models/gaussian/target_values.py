@@ -37,7 +37,8 @@ def target_values(
     xp = namespace(loc, var, y)
     if xp is np and len(y) > 1 and loc.size > _CACHED:
         step = max(1, _CACHED // loc[0].size)
-        return tuple(apply_in_batches(partial(target_values, kinds=kinds), step, loc, var, dof, y))
+        log_density, below = apply_in_batches(partial(target_values, kinds=kinds), step, loc, var, dof, y)
+        return log_density, below
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         if dof is None:
             z = (y[:, None] - loc) / xp.sqrt(var)
