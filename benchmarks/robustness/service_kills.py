@@ -34,7 +34,7 @@ PATIENCE = 600.0  # seconds that an answer is waited for, on a machine that may 
 SMALL = {
     "streamgp.service.checkpointing:SHARE": 1.0,
     "streamgp.service.history:PART": 40,
-    "streamgp.service.web.checks:PATIENCE": PATIENCE,
+    "streamgp.service.web.waiting:PATIENCE": PATIENCE,
 }
 RENEW_BYTES = 60_000
 
@@ -105,7 +105,7 @@ class Campaign:
         if kind not in self.whole:
             made = sequence(kind, REQUESTS)
             server = Server(self.folder / f"{kind}, whole", self.folder / "cache")
-            server.start(Changes({"streamgp.service.web.checks:PATIENCE": PATIENCE}))
+            server.start(Changes({"streamgp.service.web.waiting:PATIENCE": PATIENCE}))
             assert server.wait(PATIENCE), server.said()
             began = time.monotonic()
             with Client(server.url, timeout=PATIENCE) as client:

@@ -10,9 +10,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from rich import print_json
 
+from benchmarks.common.matrices import matrix_products
 from benchmarks.common.measure import RUNS, in_turn, ratio, spread
 from benchmarks.common.workload import LEVELS, NOISE_VAR, PRIOR_VAR, fourier_experts, rows, stream
 from streamgp.filters.engine import blocks
@@ -52,16 +52,6 @@ def per_row(cubic: bool) -> Callable[..., Any]:
         return jax.lax.scan(step, (mean, cov, q, noise_var), (Phi, y))[1]
 
     return run
-
-
-def matrix_products() -> tuple[dict[str, Callable[[], Any]], dict[str, float]]:
-    """Return jobs that multiply float64 matrices on all cores, and the floating-point operations of each."""
-    rng = np.random.default_rng(0)
-    jobs, flops = {}, {}
-    for n in (512, 1024, 2048):
-        A, name = rng.normal(size=(n, n)), f"product {n}"
-        jobs[name], flops[name] = partial(np.matmul, A, A), 2.0 * n**3
-    return jobs, flops
 
 
 def against_rows(runs: int = RUNS) -> list[dict[str, Any]]:

@@ -3,9 +3,9 @@
     python -m benchmarks.speed.service --out benchmarks/results/service_speed.json [--only single,batches]
 
 The service is a process, its clients are another one. Before anything is timed the stream is past its warm-up and all
-that is asked for has been asked for once. A request of a single row predicts it, writes it to disk, waits for the
-disk, learns it and answers; 8 clients each wait for their own answer. Beside the figures stands the rate at which
-the machine multiplies matrices while nothing else runs, before and after.
+that is asked for has been asked for once. As under the command, JAX is not loaded. A request of a single row predicts
+it, writes it to disk, waits for the disk, learns it and answers; 8 clients each wait for their own answer. Beside the
+figures stands the rate at which the machine multiplies matrices while nothing else runs, before and after.
 """
 
 import argparse
@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from benchmarks.common.matrices import matrix_products
 from benchmarks.common.measure import in_fresh_process, in_turn
 from benchmarks.common.serving import Changes, Server
-from benchmarks.speed.filters import matrix_products
 
 PARTS = ("single", "syncing", "batches", "fleet", "memory")
 MODELS = ("fast", "linear", "default")

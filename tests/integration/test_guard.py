@@ -12,6 +12,7 @@ from streamgp import StreamingGPRegressor, evaluate
 from streamgp.core import Predictive, trimmed
 from streamgp.filters import guard
 from streamgp.filters.dynamics import Dynamics
+from streamgp.filters.engine import rowfilter
 from streamgp.filters.engine.blockfilter import update_blocks
 from streamgp.filters.engine.rowfilter import RowFilter
 from streamgp.filters.guard import Guard, RowGuard
@@ -133,7 +134,13 @@ def test_rows_left_out_are_not_there_for_the_guard():
     np.testing.assert_allclose(state.guard.level, want[3].guard.level, rtol=1e-8)
 
 
-def test_the_row_filter_and_the_compiled_one_are_the_same():
+@pytest.mark.parametrize("form", ["kernel", "NumPy"])
+def test_the_row_filter_and_the_block_filter_are_the_same(form, monkeypatch):
+    if form == "NumPy":
+        monkeypatch.setattr(rowfilter, "row_kernel", lambda *_: None)
+        monkeypatch.setattr(guard, "_compiled", lambda: None)
+    elif guard._compiled() is None:
+        pytest.skip("needs the kernel in C, which was not built")
     Phi, y = glitchy()
     loc, var, found, state = in_blocks(Phi, y, 64)
     rows = RowFilter(prior_state(F, 1, NOISE.prior_var, guarded=True), DYNAMICS, NOISE)

@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 from benchmarks.robustness import service_fuzz
 from benchmarks.robustness.service_ids import Ids
 from streamgp.service.streams import Streams
-from streamgp.service.web import app, checks
+from streamgp.service.web import app, waiting
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:Using `httpx` with")]
 
@@ -62,7 +62,7 @@ def test_no_request_ends_in_an_error_of_the_server_or_acts_though_it_is_refused(
 
 def test_an_answer_that_nobody_waits_for_any_more_does_not_end_the_stream(http: Any, monkeypatch: pytest.MonkeyPatch):
     make(http)
-    monkeypatch.setattr(checks, "PATIENCE", 0.0)
+    monkeypatch.setattr(waiting, "PATIENCE", 0.0)
     row = {"x": {"a": 0.5}, "y": 1.0}
     assert http.post("/v1/streams/s/step", json={"rows": [row | {"id": "r"}]}).status_code == 503
     monkeypatch.undo()

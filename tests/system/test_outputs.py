@@ -1,9 +1,11 @@
 """The output directory when the power goes or the disk is full, at every step of writing."""
 
 import errno
+import gc
 import os
 import shutil
 import subprocess
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -104,6 +106,43 @@ def same(out: Path, whole: Path) -> None:
     for first, second in zip(results(out), results(whole), strict=True):
         assert_frame_equal(first, second, check_exact=True)
     assert not [path for path in out.rglob("*") if path.name.startswith(".") or path.name == "parts"]
+
+
+def test_a_part_is_written_once_it_holds_so_many_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outputs, "PART_ROWS", 10_000)
+    monkeypatch.setattr(outputs, "PART_BYTES", 10_000)
+    directory = RunDirectory(tmp_path, ["y"])
+    directory.start()
+    for first in range(0, 2_000, 100):
+        directory.take({"row": np.arange(first, first + 100), "mean": np.full(100, float(first))})  # 1,600 bytes
+    parts = sorted((tmp_path / "parts").glob("predictions-*.parquet"))
+    assert [pl.read_parquet(part)["row"].to_list() for part in parts] == [[*range(700)], [*range(700, 1_400)]]
+    directory.flush()
+    directory.finish({})
+    found = pl.read_parquet(tmp_path / "predictions.parquet")
+    assert found["row"].to_list() == [*range(2_000)]
+    assert found["mean"].to_list() == [100.0 * (row // 100) for row in range(2_000)]
+
+
+def test_a_run_that_is_over_leaves_no_model_in_memory(
+    tmp_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even until Python next looks for cycles of dropped objects."""
+    learners = []
+    begin = live_run.LiveRun.__init__
+
+    def watched(self: live_run.LiveRun, *args: Any) -> None:
+        begin(self, *args)
+        learners.append(weakref.ref(self.session.learner))
+
+    monkeypatch.setattr(live_run.LiveRun, "__init__", watched)
+    gc.collect()
+    gc.disable()
+    try:
+        go(whole.parent / "data.csv", tmp_path / "out")
+        assert [learner() for learner in learners] == [None]
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("accident", [cut_power, fill])

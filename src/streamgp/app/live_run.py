@@ -24,6 +24,7 @@ from streamgp.evaluation.steps_ahead import check_steps
 from streamgp.filters.noise import parse as parse_noise
 from streamgp.models.options import MIN_WARMUP
 from streamgp.numerics import checkpoint
+from streamgp.numerics.memory import give_back
 from streamgp.progress import Bar, progress_bar
 from streamgp.reports.wording import plural
 from streamgp.session import Session, new_alarms
@@ -87,13 +88,16 @@ class LiveRun:
                         scored = metrics.scored_rows
                     self.clock.learnt(perf_counter() - began, fitted)
                     self._end_chunk(bar, just_fitted=learner.is_warmed_up and not was_warm)
+                learner.progress = None  # it holds this run, which would keep the model in memory
                 self.skipped_rows = self.reader.skipped_rows  # those after the last good row too
             stopped = ending.stopped
             if stopped is None and not learner.is_warmed_up:
                 stopped = self._ended_early()
+            give_back()
             if self.directory is not None:
                 self._save(self.directory)
             result = self._result(first_row, stopped)
+            give_back()
             if self.directory is not None:
                 self.directory.finish(result)
         return Outcome(result, stopped, ending.interrupted)
@@ -150,6 +154,8 @@ class LiveRun:
         done = self.extent.done(self.next_row, self.reader.bytes_read)
         bar.at(done, "stream" if self.session.learner.is_warmed_up else "warm-up", self.next_row)
         self._check_targets()
+        if just_fitted:
+            give_back()
         if self.directory is not None and (just_fitted or perf_counter() - self._saved > CHECKPOINT_SECONDS):
             self._save(self.directory)
             self._saved = perf_counter()
@@ -157,6 +163,8 @@ class LiveRun:
     def _fitting(self, bar: Bar, done: int, todo: int) -> None:
         """Check for a signal between two fits of the warm-up; the learner forgets a batch that ends in an error."""
         self.interrupt.check()
+        if done == todo:
+            give_back()
         bar.fits("fitting experts", done, todo)
 
     def _check_targets(self) -> None:

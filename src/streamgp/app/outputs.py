@@ -21,7 +21,8 @@ from streamgp.table.files import put_in_place, write_aside
 from streamgp.table.labels import ClassNames
 
 TABLES = ("predictions", "weights")
-PART_ROWS = 1 << 16  # more are never held in memory
+# More are never held in memory. To write a part takes four times what it holds: weights of hundreds of experts.
+PART_ROWS, PART_BYTES = 1 << 16, 4 << 20
 
 
 class RunError(Exception):
@@ -61,6 +62,7 @@ class RunDirectory:
         self._pending: dict[str, list[tuple[np.ndarray, ...]]] = {table: [] for table in TABLES}
         self._columns: dict[str, list[str]] = {}
         self._began = 0
+        self._held = 0
 
     @property
     def has_checkpoint(self) -> bool:
@@ -177,7 +179,7 @@ class RunDirectory:
         if part.weights is not None and kept.any():
             weights = [as_kept(w[kept]) for w in (part.weights, part.rules) if w is not None]
             self._columns["weights"] = ["row", *experts, *(RULE + name for name in rules if part.rules is not None)]
-            self._pending["weights"].append((rows[kept], *weights))
+            self._hold("weights", (rows[kept], *weights))
         self._count(len(rows))
 
     def take(self, columns: dict[str, np.ndarray]) -> None:
@@ -189,11 +191,15 @@ class RunDirectory:
         if self._columns.get("predictions") != list(columns):
             self.flush()
         self._columns["predictions"] = list(columns)
-        self._pending["predictions"].append(tuple(columns.values()))
+        self._hold("predictions", tuple(columns.values()))
+
+    def _hold(self, table: str, arrays: tuple[np.ndarray, ...]) -> None:
+        self._pending[table].append(arrays)
+        self._held += sum(array.nbytes for array in arrays)
 
     def _count(self, rows: int) -> None:
         self.position += rows
-        if self.position - self._began >= PART_ROWS:
+        if self.position - self._began >= PART_ROWS or self._held >= PART_BYTES:
             self.flush()
 
     def flush(self) -> None:
@@ -208,7 +214,7 @@ class RunDirectory:
                     pl.DataFrame([as_series(name, column) for name, column in named]).write_parquet(data)
                     write_aside(self._part(table, self._began), data.getvalue())
                     pending.clear()
-        self._began = self.position
+        self._began, self._held = self.position, 0
 
     def finish(self, metrics: dict[str, Any]) -> None:
         """Join the parts into whole tables, then write the metrics; the parts go last."""

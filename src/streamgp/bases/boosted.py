@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from streamgp.bases.base import Basis
-from streamgp.bases.trees import leaf_bits, splits_of
+from streamgp.bases.leaves import Splits, leaf_sums, splits_of
 from streamgp.core import AnyArray, namespace
 from streamgp.numerics import keys
 from streamgp.numerics.checkpoint.encoding import register
@@ -47,8 +47,6 @@ class Boosted(Basis):
     prediction is worth is learnt from rows that they have not seen (`held_out`, and all that come later): stacking
     (Breiman 1996) with the plane. On the rows of their own fit they would look far too good.
 
-    Leaves are looked up as `streamgp.bases.trees.Trees` does.
-
     Parameters
     ----------
     feature, threshold, remaining
@@ -81,12 +79,8 @@ class Boosted(Basis):
 
     def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
         """Place a constant and the inputs before the trees' predictions."""
-        xp = namespace(X, self.threshold)
-        bits = leaf_bits(X, self.feature, self.threshold, self.remaining)
-        leaf = xp.rint(xp.log2(bits.astype(X.dtype))).astype(np.int32)
-        predicted = xp.take_along_axis(xp.asarray(self.value), leaf, axis=-1).sum(axis=-2) + self.offset[..., None]
-        predicted = xp.moveaxis(predicted, -1, -2).astype(X.dtype)
-        return beside_plane(X, predicted)
+        sums = leaf_sums(X, Splits(self.feature, self.threshold, self.remaining), self.value)
+        return beside_plane(X, (sums + self.offset[..., None, :]).astype(X.dtype))
 
     def honest_rows(self, n: int) -> Int[np.ndarray, " m"]:
         """Return the rows that are `held_out`."""

@@ -6,7 +6,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from streamgp.bases.base import Basis
-from streamgp.core import AnyArray, namespace
+from streamgp.bases.leaves import Splits, leaf_flags, splits_of
+from streamgp.core import AnyArray
 from streamgp.numerics import keys
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.keys import Key
@@ -31,18 +32,10 @@ class Trees(Basis):
     histograms in scikit-learn) on the warm-up's rows, and stay; what a leaf is worth is learnt on the stream.
     The evidence comes from the same targets that chose the leaves: it flatters trees, and finds too little noise.
 
-    Leaves are looked up without walking down the trees (Lucchese et al. 2015): number a tree's leaves from left to
-    right. Each split that sends x to the right rules out the leaves on its left; of those that no split rules out
-    the leftmost is the leaf of x. Sets of leaves are the bits of an integer.
-
     Parameters
     ----------
-    feature
-        The input that each split of each tree looks at.
-    threshold
-        A split sends rows with larger values than this to the right; infinite where a tree has fewer splits.
-    remaining
-        The leaves that a split leaves in the race when it sends a row to the right, as bits.
+    feature, threshold, remaining
+        See `streamgp.bases.leaves.Splits`.
     inputs
         D, the number of inputs.
     """
@@ -65,12 +58,8 @@ class Trees(Basis):
         return self.inputs
 
     def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
-        """Flag the leaf of each tree that a row falls into, by the lowest bit that all splits leave."""
-        xp = namespace(X, self.threshold)
-        leaf = leaf_bits(X, self.feature, self.threshold, self.remaining)
-        bits = np.left_shift(1, np.arange(LEAVES), dtype=np.int32).reshape(*(1,) * leaf.ndim, LEAVES)
-        indicators = xp.moveaxis(leaf[..., None] == bits, -3, -2).astype(X.dtype)
-        return indicators.reshape(*indicators.shape[:-2], -1) / np.sqrt(indicators.shape[-2])
+        """Flag the leaf of each tree that a row falls into."""
+        return leaf_flags(X, Splits(self.feature, self.threshold, self.remaining), LEAVES)
 
     @classmethod
     def from_data(cls, X: Any, *, num_features: int, start: float, key: Key, y: Any = None) -> "Trees":
@@ -104,41 +93,4 @@ class Trees(Basis):
 
 def look_up(booster: "HistGradientBoostingRegressor") -> Trees:
     """Return the leaves of a fitted `booster`: at most 8 in each tree, no missing or categorical inputs."""
-    feature, threshold, remaining = splits_of(booster, LEAVES)
-    return Trees(feature, threshold, remaining, booster.n_features_in_)
-
-
-def leaf_bits(
-    X: Float[AnyArray, "n d"],
-    feature: Int[AnyArray, "*stack t s"],
-    threshold: Float[AnyArray, "*stack t s"],
-    remaining: Int[AnyArray, "*stack t s"],
-) -> Int[AnyArray, "*stack t n"]:
-    """Return the leaf of each tree that a row falls into, as a bit: the lowest that all splits leave."""
-    xp = namespace(X, threshold)
-    right = xp.asarray(X.T)[feature] > threshold[..., None]
-    left_over = xp.bitwise_and.reduce(xp.where(right, remaining[..., None], -1), axis=-2)
-    return left_over & -left_over
-
-
-def splits_of(booster: "HistGradientBoostingRegressor", leaves: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return feature, threshold and remaining leaves (T, leaves - 1) of the splits of a booster's trees."""
-    # Nodes come parents before children and left before right; scikit-learn has no public name for them.
-    trees = [_splits(predictor.nodes, leaves - 1) for (predictor,) in booster._predictors]
-    feature, threshold, remaining = (np.stack(part) for part in zip(*trees, strict=True))
-    return feature, threshold, remaining
-
-
-def _splits(
-    nodes: np.ndarray, most: int
-) -> tuple[Int[np.ndarray, " s"], Float[np.ndarray, " s"], Int[np.ndarray, " s"]]:
-    """Return feature, threshold and remaining leaves of a tree's splits, padded with splits that never go right."""
-    feature, remaining = np.zeros((2, most), np.int32)
-    threshold = np.full(most, np.inf)
-    splits = np.flatnonzero(nodes["is_leaf"] == 0)
-    feature[: len(splits)], threshold[: len(splits)] = nodes["feature_idx"][splits], nodes["num_threshold"][splits]
-    before = np.cumsum(nodes["is_leaf"], dtype=int) - nodes["is_leaf"]  # leaves on the left of each node
-    for s, node in enumerate(splits):
-        ruled_out = range(before[nodes["left"][node]], before[nodes["right"][node]])
-        remaining[s] = ~sum(1 << leaf for leaf in ruled_out)
-    return feature, threshold, remaining
+    return Trees(*splits_of(booster, LEAVES), booster.n_features_in_)

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from streamgp.core import AnyArray, namespace
-from streamgp.numerics.native import function
+from streamgp.numerics.native import address, function
 
 # A vector of angles at once in C, `numerics/kernel/sines.c`, takes a fifth to an eighth of the time of NumPy's.
 
@@ -22,7 +22,7 @@ def sines_and_cosines(angle: Float[AnyArray, "*n m"], scale: float = 1.0) -> Flo
         return _both_in_numpy(angle, scale)
     angle, m = np.ascontiguousarray(angle), angle.shape[-1]
     both = np.empty((*angle.shape[:-1], 2 * m))
-    compiled(angle.size // max(m, 1), m, angle.ctypes.data, scale, both.ctypes.data)
+    compiled(angle.size // max(m, 1), m, address(angle), scale, address(both))
     return both
 
 
@@ -35,7 +35,7 @@ def sine(angle: Float[AnyArray, "*n"]) -> Float[AnyArray, "*n"]:
         return _sine_in_numpy(angle)
     angle = np.ascontiguousarray(angle)
     found = np.empty(angle.shape)
-    compiled(angle.size, angle.ctypes.data, found.ctypes.data)
+    compiled(angle.size, address(angle), address(found))
     return found
 
 

@@ -131,6 +131,11 @@ class RowEngine(FilterEngine, Protocol):
         ...
 
     @property
+    def rules(self) -> Float[np.ndarray, " r"] | None:
+        """The weights of several rules for the next row; None of a single one."""
+        ...
+
+    @property
     def is_due(self) -> bool:
         """Whether the model is to be flushed and loaded, as other parts of it may work from here on."""
         ...

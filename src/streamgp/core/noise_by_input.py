@@ -37,7 +37,7 @@ from jaxtyping import Bool, Float, Int
 from streamgp.numerics.arrays import AnyArray, is_jax, namespace, scan
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.module import Module
-from streamgp.numerics.native import function
+from streamgp.numerics.native import address, function
 from streamgp.numerics.student_t import ndtri
 
 MAX_INPUTS = 30  # of more, those of which the warm-up says most: the cost of a row grows with their square
@@ -112,7 +112,7 @@ class NoiseByInput(Module):
         mean, cov, share = (np.array(a, np.float64) for a in (self.mean, self.cov, self.share))
         given = [np.ascontiguousarray(a, np.float64) for a in (phi, square, prior_var(F), KERNEL_CONSTANTS)]
         means, shares, memory = np.empty((n, E, F)), np.empty((n, E)), np.empty(F)
-        compiled(n, E, F, *(a.ctypes.data for a in (*given, mean, cov, share, means, shares, memory)))
+        compiled(n, E, F, *(address(a) for a in (*given, mean, cov, share, means, shares, memory)))
         return NoiseByInput(mean, cov, share), means, shares
 
 

@@ -14,8 +14,10 @@ Scores beyond `EDGE` are few and hardly computable, so that G goes on in a line 
 function still, with a density everywhere.
 """
 
+import ctypes
 import sys
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,7 @@ import scipy.special
 from jaxtyping import Bool, Float
 
 from streamgp.numerics.arrays import AnyArray, is_jax, namespace, scan
+from streamgp.numerics.native import address, function
 from streamgp.numerics.student_t import ndtr, ndtri
 
 STD_FACTORS = np.array([0.2, 0.4, 0.7, 1.0, 1.5, 2.5])
@@ -80,9 +83,12 @@ def _learn_rows(
 ) -> tuple[Float[np.ndarray, "e j"], Float[np.ndarray, "n e j"]]:
     """Do the same in NumPy: what does not depend on the counts for all rows at once."""
     learnt = np.isfinite(u) & mask[:, None]
-    densities = np.asarray(_densities(_scores(np.where(learnt, u, 0.5))))
+    densities = np.ascontiguousarray(_densities(_scores(np.where(learnt, u, 0.5))))
     before = np.empty((len(u) + 1, *counts.shape))
     before[0] = counts
+    if (compiled := _compiled()) is not None:
+        compiled(len(u), *counts.shape, MEMORY, address(densities), address(learnt), address(before))
+        return before[-1], before[:-1]
     whole = np.asarray(learnt.all(1))
     for i, density in enumerate(densities):
         now, after, seen = before[i], before[i + 1], learnt[i]
@@ -92,6 +98,13 @@ def _learn_rows(
         if not whole[i]:
             after[~seen] = now[~seen]
     return before[-1], before[:-1]
+
+
+@cache
+def _compiled() -> Any:
+    """Return the kernel's `learn_recalibration`; None where it was not built."""
+    count, at = ctypes.c_int64, ctypes.c_void_p
+    return function("learn_recalibration", [count] * 3 + [ctypes.c_double] + [at] * 3)
 
 
 def below(v: Float[AnyArray, "*#batch j"], u: Float[AnyArray, "*#batch"]) -> AnyArray:

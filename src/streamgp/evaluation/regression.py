@@ -16,7 +16,7 @@ from streamgp.evaluation.running_sums import Moments, PointErrors
 from streamgp.evaluation.seasonal import SeasonalNaive
 from streamgp.metrics.bands import interval_score
 from streamgp.metrics.judgement import Judgement, PairedLosses
-from streamgp.numerics import mixtures, student_t, tree
+from streamgp.numerics import batching, mixtures, student_t, tree
 from streamgp.numerics.crps import mixture_crps
 from streamgp.numerics.quantiles import mixture_quantiles
 
@@ -150,12 +150,8 @@ def apply_in_batches(
     *arrays: np.ndarray,
 ) -> list[np.ndarray]:
     """Apply a function to a prediction, and to arrays with its rows, in batches that fit in a cache."""
-    whole = tree.map(np.asarray, (predictive, *arrays))
     step = max(1, _BATCH_ELEMENTS // predictive.loc[0].size)
-    batches = [
-        function(*tree.map(lambda a, at=at: a[at : at + step], whole)) for at in range(0, len(predictive.loc), step)
-    ]
-    return [np.concatenate(arrays) for arrays in zip(*batches, strict=True)]
+    return batching.apply_in_batches(function, step, *tree.map(np.asarray, (predictive, *arrays)))
 
 
 # The fields of `RegressionMetrics`, by how they are stored; arrays by their keys in a checkpoint.

@@ -12,9 +12,10 @@ of a step the next one is off to the same side, since its forerunner was set asi
 between 4 and 8, and what a filter is used to is then taken to be at least what it expects.
 """
 
+import ctypes
 from collections.abc import Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -23,6 +24,7 @@ from scipy.linalg import get_lapack_funcs
 from streamgp.numerics import tree
 from streamgp.numerics.arrays import AnyArray, namespace
 from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.native import address, function
 
 MIN_THRESHOLD, MAX_THRESHOLD = 4.0, 8.0  # c, in standard deviations
 LEVEL_MEMORY = 0.98  # discount of the level of the squared innovations
@@ -48,6 +50,17 @@ KERNEL_CONSTANTS = (
     *(MIN_THRESHOLD, MAX_THRESHOLD, LEVEL_MEMORY, MIN_FLOOR, MAX_FLOOR, MAX_LEARNT, RUN_MEMORY, CHANGE),
     *(MAX_GROWTH, AGREEMENT_MEMORY, CONFIRMED, NO_AGREEMENT, FULL_AGREEMENT, MAX_RAISED),
 )
+
+
+_RULES = np.array(KERNEL_CONSTANTS)
+_RULES_AT = address(_RULES)
+
+
+@cache
+def _compiled() -> Any:
+    """Return the kernel's `guard_singly`; None where it was not built."""
+    count, at = ctypes.c_int64, ctypes.c_void_p
+    return function("guard_singly", [at, count, count, *[at] * 8])
 
 
 @register
@@ -155,6 +168,9 @@ class RowGuard:
             return np.concatenate([a.reshape(-1, *a.shape[2:]) for a in arrays])
 
         self._guard = Guard(*map(joined, *guards))
+        n, E = self._guard.level.shape
+        self._row = np.empty((n, E)), np.empty(n), np.empty(n, bool), np.empty(E)
+        self._places = [address(a) for a in (*self._guard, *self._row)]
         split = zip(*(np.split(a, ends) for a in self._guard), strict=True)
         self.parts = [
             Guard(*(a.reshape(*batch, *a.shape[1:]) for a in part))
@@ -169,8 +185,14 @@ class RowGuard:
         Returns
         -------
         is_outlier, error, var
-            Which filters take the row for an outlier, and the error and the variance with which they are to learn it.
+            Which filters take the row for an outlier, and the error and the variance with which they are to learn it;
+            these are there until the next row.
         """
+        if (compiled := _compiled()) is not None:
+            kept_error, kept_var, is_outlier, _ = self._row
+            kept_error[...], kept_var[...] = error, var
+            compiled(_RULES_AT, *error.shape, *self._places)
+            return is_outlier.copy(), kept_error, kept_var
         with np.errstate(over="ignore", invalid="ignore"):
             new, is_outlier, raised = learn(self._guard, error / np.sqrt(var)[:, None])
         for ours, theirs in zip(self._guard, new, strict=True):

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
+from streamgp.filters.noise_kernel import is_compiled, learn_noise
 from streamgp.numerics import tree
 from streamgp.numerics.arrays import AnyArray, is_jax, namespace, scan
 from streamgp.numerics.checkpoint.encoding import register
@@ -134,10 +135,14 @@ class NoiseKinds(Module):
         An outlier is not held to be noise: of its square `MAX_LEARNT` times what was expected enters at most, and
         the error before it stays the last one. An error that is not finite teaches nothing.
         """
+        if not is_jax(*state, error, var, gap, is_outlier) and is_compiled():
+            after = self._by_kernel(state, *_one(error, var, self._left_over(np.asarray(gap)), None, is_outlier))
+            return NoiseState(*(a[1] for a in after))
         discount, half = self._memory
         fresh = error[:, None] - self._left_over(gap)[None, :, None] * state.error[:, None]
         xp = namespace(state.rate, error)
-        square, level = fresh * fresh / var[:, None], state.rate / state.shape[None, :, None]
+        with np.errstate(over="ignore", invalid="ignore"):
+            square, level = fresh * fresh / var[:, None], state.rate / state.shape[None, :, None]
         if is_outlier is not None:
             square = xp.where(is_outlier[:, None, None], xp.minimum(square, MAX_LEARNT * level), square)
             error = xp.where(is_outlier[:, None], state.error, error)
@@ -191,6 +196,10 @@ class NoiseKinds(Module):
         at = np.cumsum(mask) - mask
         error, var, gap = error[mask], var[mask], gap[mask]
         outlying = None if is_outlier is None or not is_outlier[mask].any() else is_outlier[mask]
+        if is_compiled():
+            known = None if known is None else known[mask]
+            states = self._by_kernel(state, error, var, self._left_over(gap), known, outlying)
+            return NoiseState(*(a[-1] for a in states)), NoiseState(*(a[at] for a in states))
         left = np.where(np.isfinite(error), error, 0.0)
         if known is None:
             last = left if outlying is None else _carried(left, outlying, np.asarray(state.error))
@@ -205,6 +214,11 @@ class NoiseKinds(Module):
         shapes, rates = self._levels(state, squares, outlying)
         states = NoiseState(shapes, rates, errors)
         return NoiseState(*(a[-1] for a in states)), NoiseState(*(a[at] for a in states))
+
+    def _by_kernel(self, state: NoiseState, *rows: np.ndarray | None) -> NoiseState:
+        """Return the states before each row and after the last; see `learn_noise`."""
+        discount, half = self._memory
+        return NoiseState(*learn_noise(discount, half, MIN_FACTOR, MAX_LEARNT, state, rows))
 
     def _levels(
         self, state: NoiseState, squares: Float[np.ndarray, "m k j e"], is_outlier: Bool[np.ndarray, "m k"] | None
@@ -265,6 +279,11 @@ def _carried(
     places = np.where(is_outlier, 0, np.arange(1, len(errors) + 1)[:, None])
     latest = np.maximum.accumulate(places, axis=0)
     return np.concatenate([first[None], errors])[latest, np.arange(errors.shape[1])]
+
+
+def _one(*arrays: np.ndarray | None) -> list[Any]:
+    """Return arrays of a row as those of several."""
+    return [None if a is None else np.asarray(a)[None] for a in arrays]
 
 
 CONSTANT_NOISE = NoiseKinds((None,), (0.0,))

@@ -1,6 +1,6 @@
 """A stream in batches: of so many rows at most, or padded to few sizes where a program is compiled for each."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,6 +8,7 @@ import numpy as np
 from streamgp.numerics import tree
 
 LARGEST = 1_024  # rows that are learnt in one go, at most
+TOGETHER = 512  # of them by a model at a time: more only take more memory
 SMALL = 64
 
 
@@ -20,12 +21,12 @@ def split_batches(n: int, sizes: Sequence[int] = ()) -> Iterator[tuple[slice, in
         How many rows there are.
     sizes
         The sizes that there may be: the rows that are left go into the smallest that holds them all. Without any,
-        batches are of `LARGEST` rows, and not padded.
+        batches are of `TOGETHER` rows, and not padded.
     """
     at = 0
     while at < n:
         left = n - at
-        size = min((size for size in sizes if size >= left), default=max(sizes, default=min(LARGEST, left)))
+        size = min((size for size in sizes if size >= left), default=max(sizes, default=min(TOGETHER, left)))
         yield slice(at, min(n, at + size)), size
         at += size
 
@@ -35,3 +36,10 @@ def concatenate(trees: list) -> Any:
     if len(trees) == 1:
         return trees[0]
     return tree.map(lambda *a: np.concatenate(a), *trees)
+
+
+def apply_in_batches(function: Callable[..., tuple], step: int, *trees: Any) -> list[np.ndarray]:
+    """Apply a function to so many rows at a time of arrays, or trees of them; join each of the arrays it returns."""
+    rows = len(tree.leaves(trees)[0])
+    parts = [function(*tree.map(lambda a, at=at: a[at : at + step], trees)) for at in range(0, rows, step)]
+    return [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]

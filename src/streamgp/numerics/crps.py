@@ -49,13 +49,13 @@ def mean_distance(m: Mixtures, components: int | None = None) -> Float[AnyArray,
     else:
         parts = gaussians(m)
         sizes = np.full(len(m.loc), parts[0].shape[1])
-    rows = np.argsort(sizes)
+    rows = np.argsort(-sizes, kind="stable")  # the first of a batch decides its width
     distance = np.empty(len(rows), m.loc.dtype)
     at = 0
     with np.errstate(over="ignore", under="ignore"):
         while at < len(rows):
             some = rows[at : at + max(1, 2 * _CACHED // int(sizes[rows[at]]) ** 2)]
-            distance[some] = _pairwise_distance(*(a[some, : sizes[some[-1]]] for a in parts), single=single)
+            distance[some] = _pairwise_distance(*(a[some, : sizes[some[0]]] for a in parts), single=single)
             at += len(some)
     return distance
 

@@ -2,30 +2,24 @@
 
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
 
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
+def one_blas_thread() -> AbstractContextManager[None]:
     """Keep BLAS' work, while it lasts, to the thread that asks for it.
 
     NumPy and SciPy (whose BLAS XLA calls too) each carry a BLAS of their own: with more threads than one, those of
     either would spin where others have work to do. Measured: up to two hundred times slower for the filters, also for
-    one expert alone, and five times for the evidence on a machine that is busy.
+    one expert alone and for single rows, and five times for the evidence on a machine that is busy.
 
     The number of threads belongs to the process. The first of several threads in here saves it, the last one out
     restores it. Whatever JAX was asked for inside must be there before the end: JAX works on after it has returned.
     """
-    _one_thread.enter()
-    try:
-        yield
-    finally:
-        _one_thread.leave()
+    return _one_thread
 
 
 def one_openmp_thread() -> AbstractContextManager:
@@ -38,35 +32,36 @@ def one_openmp_thread() -> AbstractContextManager:
     return _libraries("openmp").limit(limits=1, user_api="openmp")
 
 
-class _OneThread:
-    """Who holds BLAS at one thread, in the whole process."""
+class _OneThread(AbstractContextManager[None]):
+    """Who holds BLAS at one thread, in the whole process; a few microseconds to enter and leave."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._holders = 0
-        self._limit: Any = None
+        self._saved: list[tuple[Any, int]] = []
 
-    def enter(self) -> None:
+    def __enter__(self) -> None:
         with self._lock:
             if self._holders == 0:
-                self._limit = _one_for_blas()
-                # To threadpoolctl a limit belongs to the thread that set it, until one of its contexts ends there;
-                # the last out may be another.
-                with _one_for_blas():
-                    pass
+                libraries = _libraries("blas").lib_controllers
+                self._saved = [(library, library.get_num_threads()) for library in libraries]
+                for library in libraries:
+                    _set_threads(library, 1)
             self._holders += 1
 
-    def leave(self) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._lock:
             self._holders -= 1
             if self._holders == 0:
-                # The limit restores, at its end, the setting from before it was made.
-                with self._limit:
-                    pass
+                for library, threads in self._saved:
+                    _set_threads(library, threads)
 
 
-def _one_for_blas() -> AbstractContextManager:
-    return _libraries("blas").limit(limits=1, user_api="blas")
+def _set_threads(library: Any, threads: int) -> None:
+    library.set_num_threads(threads)
+    # To threadpoolctl a limit belongs to the thread that set it; the last one out may be another.
+    if release := getattr(library, "clear_controlling_thread", None):
+        release()
 
 
 _one_thread = _OneThread()

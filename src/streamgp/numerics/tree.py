@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+
 from streamgp.numerics.module import Module
 
 
@@ -61,3 +63,8 @@ def form(tree: Any) -> Any:
     if isinstance(tree, dict):
         return dict, tuple((key, form(tree[key])) for key in sorted(tree))
     return None if tree is None else "leaf"
+
+
+def form_of_rows(tree: Any) -> Any:
+    """Return what trees of rows have in common that can be joined: their form, and the shapes of a row's arrays."""
+    return form(tree), tuple(np.shape(a)[1:] for a in leaves(tree))

@@ -34,7 +34,7 @@ from streamgp.service.status import check_ready, describe, describe_durability
 from streamgp.service.work import Prediction
 
 LOGGER = logging.getLogger("streamgp.service")
-SETTLE_SECONDS = 0.02  # without a request, after which rows that came singly are scored
+SETTLE_SECONDS = 0.1  # without a request, after which rows that came singly are scored
 SETTLE_PATIENCE = 0.25  # that a reader waits for them
 
 

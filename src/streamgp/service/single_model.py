@@ -302,10 +302,5 @@ def _column(a: Any) -> np.ndarray:
 
 def _alike(rows: Sequence[tuple[str, Waiting, np.ndarray]]) -> Iterator[list[tuple[str, Waiting, np.ndarray]]]:
     """Yield runs of rows whose predictions have the same parts."""
-    for _, run in groupby(rows, key=lambda row: _shape(row[1].held)):
+    for _, run in groupby(rows, key=lambda row: (row[1].held.by_experts, tree.form_of_rows(row[1].held.predictive))):
         yield list(run)
-
-
-def _shape(held: HeldPrediction) -> tuple[Any, ...]:
-    shapes = tuple(np.shape(a)[1:] for a in tree.leaves(held.predictive))
-    return held.by_experts, tree.form(held.predictive), shapes

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from streamgp.evaluation.boosted_trees import BoostedTrees, with_clock
 from streamgp.evaluation.references import Experts
 from streamgp.evaluation.row_groups import GroupColumn
 from streamgp.evaluation.scored_rows import Metrics, ScoredRows, results, score_rows
+from streamgp.models.base import FittedExpert
+from streamgp.numerics import tree
+from streamgp.numerics.batching import concatenate
 from streamgp.numerics.precision import in_float64
 from streamgp.session.by_task import bands_from_tree, check_baselines, metrics_from_tree, new_bands, new_metrics
 from streamgp.stream.apart import learner_from_tree
@@ -124,23 +127,39 @@ class Session:
     def _feed_late(self, rows: Chunk, arrivals: Arrivals) -> Iterator[ScoredRows]:
         """Predict the rows as they come, and learn their labels as these do; score at once what is learnt later.
 
-        Outliers are found when they are learnt. As one is marked, for the scores without outliers, a row whose target
-        is more than `FAR` standard deviations from what was predicted.
+        After the warm-up rows that are alike are scored together, as to score one takes as long as to score many:
+        nothing that is predicted hangs on it. Outliers are found when they are learnt. As one is marked, for the
+        scores without outliers, a row whose target is more than `FAR` standard deviations from what was predicted.
         """
         now, when = arrivals.clock(rows.rows, rows.times, rows.arrives)
-        at = 0
+        missing = np.asarray(np.isnan(rows.y).any(axis=1))
+        learner, at, made = self.learner, 0, _Made(0, [], False, ())
         while at < len(rows.X):
             arrivals.deliver(float(now[at]))
-            missing = np.asarray(np.isnan(rows.y[at:]).any(axis=1))
-            others = np.flatnonzero(missing != missing[0])  # rows with a target, and without, are scored apart
+            others = np.flatnonzero(missing[at:] != missing[at])  # rows with a target, and without, are scored apart
             stop = at + min([arrivals.quiet(now[at:], when[at:]), *others[:1]])
             times = None if rows.times is None else rows.times[at:stop]
             for numbers, info in arrivals.late.predict(rows.X[at:stop], times):
                 part = slice(at, at + len(numbers))
-                is_warm, far = self.learner.is_warmed_up, _far_out(self.learner, info, rows.y[part])
-                yield self.score(info, cut(rows, part), is_warm, start=at, flagged=far)
+                if made.infos and not (missing[at] == missing[made.start] and made.takes(info, learner)):
+                    yield self._score_late(rows, made, at)
+                    made = made._replace(infos=[])
+                if not made.infos:
+                    made = _Made(at, [], learner.is_warmed_up, learner.experts)
+                made.infos.append(info)
                 arrivals.send(numbers, when[part], rows.y[part])
                 at = part.stop
+                if not made.by_experts:  # the next prediction may end the warm-up, with what the scores begin at
+                    yield self._score_late(rows, made, at)
+                    made = made._replace(infos=[])
+        if made.infos:
+            yield self._score_late(rows, made, at)
+
+    def _score_late(self, rows: Chunk, made: "_Made", stop: int) -> ScoredRows:
+        """Score rows of a chunk that were predicted one after the other, up to one of them."""
+        info, part = concatenate(made.infos), cut(rows, slice(made.start, stop))
+        far = _far_out(self.learner, info, part.y, made.by_experts)
+        return self.score(info, part, made.by_experts, start=made.start, flagged=far)
 
     def score(
         self,
@@ -236,6 +255,20 @@ class Session:
         )
 
 
+class _Made(NamedTuple):
+    """Predictions of rows from `start` on that may be scored together, by the fitted `experts` or none."""
+
+    start: int
+    infos: list[Info]
+    by_experts: bool
+    experts: Sequence[FittedExpert]
+
+    def takes(self, info: Info, learner: StreamLearner) -> bool:
+        """Return whether the next prediction goes with these: it has the same parts, and the same experts made it."""
+        alike = learner.is_warmed_up == self.by_experts and learner.experts is self.experts
+        return alike and tree.form_of_rows(info) == tree.form_of_rows(self.infos[0])
+
+
 _OPTIONAL = ("bands", "alarms", "horizons", "arrivals", "trees")
 
 
@@ -247,11 +280,11 @@ def _find_flagged(learner: StreamLearner, info: Info) -> np.ndarray | None:
 
 
 @in_float64
-def _far_out(learner: StreamLearner, info: Info, y: np.ndarray) -> np.ndarray | None:
+def _far_out(learner: StreamLearner, info: Info, y: np.ndarray, by_experts: bool) -> np.ndarray | None:
     """Mark rows whose target is far out, once the model is fitted; None for models that set no outliers aside."""
     if not learner.settings.task.flags_outliers:
         return None
-    if not learner.is_warmed_up:
+    if not by_experts:
         return np.zeros(len(y), bool)
     off = np.abs(y - np.asarray(info.predictive.mean))
     return np.any(off > FAR * np.asarray(info.predictive.std), axis=1)

@@ -151,7 +151,8 @@ class TargetsLearner(StreamLearner):
 
     @property
     def _learns_singly(self) -> bool:
-        return not self._targets.parts and super()._learns_singly
+        # What a row changes leaves the models as they are; to ask `state` would bring all of it together.
+        return not TargetsState.of(self._state).parts and super()._learns_singly
 
     @property
     def _targets(self) -> TargetsState:
@@ -208,8 +209,8 @@ class TargetsLearner(StreamLearner):
         names = dict.fromkeys(name for each in found for name in each)
         return {name: np.concatenate([each.get(name, np.zeros(1)) for each in found]) for name in names}
 
-    def learn_leading(self, rows: RawRows) -> Info:
-        """Learn as many of the leading rows as go together: see `StreamLearner.learn_leading`."""
+    def _learn_together(self, rows: RawRows) -> Info:
+        """Learn as many of the leading rows as go together, as one batch."""
         part = rows.part(slice(self.max_batch))
         if self._targets.parts:
             return self._learn_each(part)
@@ -218,17 +219,17 @@ class TargetsLearner(StreamLearner):
         if not self.is_warmed_up:
             if partial[0]:
                 self.state = self._taken_apart()
-                return self.learn_leading(rows)
-            info = super().learn_leading(part.part(slice(leading(~partial))))
+                return self._learn_together(rows)
+            info = super()._learn_together(part.part(slice(leading(~partial))))
             self.state = self._targets
             return info
         state = self._targets
         if not np.isnan(part.y[0]).any() or not isinstance(state.model, SeparableModel) or state.inputs.lags.lags:
-            return super().learn_leading(part)
+            return super()._learn_together(part)
         part = part.part(slice(leading(np.asarray(absent.any(axis=1)))))
         scarce = state.scarce + SCARCE * np.cumsum(partial[: len(part.X)])
         n = leading(scarce < MANY)
-        info = super().learn_leading(part.part(slice(n + 1)))
+        info = super()._learn_together(part.part(slice(n + 1)))
         self.state = replace(self._targets, scarce_then=int(scarce[len(info.outside) - 1]), counted_at=state.rows)
         if n < len(scarce):
             self.state = self._going_on_apart()

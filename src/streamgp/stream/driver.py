@@ -124,6 +124,16 @@ class Driver:
         predictive = self._predicted(self._see(X, self._unknown), times)
         return predictive if self._correlation is None else self._correlation.of(predictive)
 
+    def pass_over(self, X: Float[np.ndarray, "1 d"], times: np.ndarray | None) -> AnyPredictive:
+        """Return the same of a row that is taken by itself, and has no target: as a lag its mean stands for that."""
+        predictive, seen = self.predict(X, times), self._see(X, self._unknown)
+        if self._inputs.lags.lags:
+            mean = np.asarray(predictive.mean)
+            self._inputs, self._seen = replace(self._inputs, lags=self._inputs.lags.learn(mean)), None
+            if self._state.recent is not None:
+                self._unkept.append((seen.read.X, mean))
+        return predictive
+
     def _predicted(self, seen: Seen, times: np.ndarray | None) -> Any:
         """Return the distribution of a row, of a transformed target as far as it is believed."""
         predictive = self._engine.predict(seen.taken, times)

@@ -109,7 +109,9 @@ class StreamInputs:
 
     def coded(self, X: np.ndarray) -> np.ndarray:
         """Return rows, each as if it were the next one, with numbers for the codes of levels."""
-        return self.categories(X, self.effects.encode(X[:, self.categories.encoded]))
+        encoded = self.effects.columns > 0
+        worth = self.effects.encode(X[:, self.categories.encoded]) if encoded else np.zeros((len(X), 0, 1))
+        return self.categories(X, worth)
 
     def learn_levels(
         self, X: np.ndarray, values: np.ndarray, *, in_place: bool = False

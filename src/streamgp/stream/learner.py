@@ -20,13 +20,15 @@ from streamgp.stream import attribution
 from streamgp.stream.categories import Categories
 from streamgp.stream.driver import Driver, max_batch
 from streamgp.stream.gains import predicted_at
-from streamgp.stream.learn_step import due_after, first_state, next_batch, predict_after, predict_next
+from streamgp.stream.learn_step import due_after, first_state, leading, next_batch, predict_after, predict_next
 from streamgp.stream.paths import draw_paths
 from streamgp.stream.rows import RawRows
 from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
 from streamgp.stream.tasks import TRIM
 from streamgp.stream.warmup import Progress
+
+FEW = 6  # rows after the warm-up that go together, up to which each is learnt by itself
 
 
 class StreamLearner:
@@ -284,38 +286,59 @@ class StreamLearner:
         Targets are on the scale that is learnt. Rows with a target missing are predicted and nothing else. The rows
         that are learnt have a target, or none has; a row with the first label of a class comes alone.
         """
+        alone = self._learn_alone(rows) if self.steps_singly else None
+        return self._learn_together(rows) if alone is None else alone
+
+    def _learn_together(self, rows: RawRows) -> Info:
+        """Learn as many of the leading rows as go together, as one batch."""
         with float64():
             state, batch, learn = next_batch(self.settings, self.state, rows)
             self.state, info = learn(self.settings, state, batch, self.progress)
         return info
 
+    def _learn_alone(self, rows: RawRows) -> Info | None:
+        """Learn the first row by itself, if so few go together that a batch of them would take longer; else None."""
+        missing = np.asarray(np.isnan(rows.y[: FEW + 1]).any(axis=1))
+        together = leading(missing == missing[0])
+        driver = None
+        if together <= FEW and _all_or_none(rows.y[0]):
+            driver = self._taking(rows.X[:1])
+        if driver is None or self._row_engine is None:
+            return None
+        first, engine = rows.part(slice(1)), self._row_engine
+        rules = None if engine.rules is None else engine.rules[None]
+        if missing[0]:
+            return Info(driver.pass_over(first.X, first.times), np.zeros(1, bool), rules)
+        info = Info(driver.predict(first.X, first.times), np.zeros(1, bool), rules)
+        said = driver.learn(first)
+        if driver.is_due:
+            self.state = due_after(self.settings, self.state)
+        return info._replace(outside=said.outside, flagged=said.flagged)
+
     def predict_one(self, x: np.ndarray, time: float = np.nan) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and standard deviation (E,) of one row after the warm-up; `learn_one` of it is then cheap."""
-        X, times = x[None], self._stamp(time)
+        X, times = x[None], _stamp(self.timed, time)
         driver = self._taking(X)
         if driver is not None and self.settings.target_map.changes_nothing:
             mean, std = driver.moments(X, times)
             return mean[0], std[0]
-        return self._mean_and_std(driver, X, times)
-
-    @in_float64
-    def _mean_and_std(
-        self, driver: Driver | None, X: np.ndarray, times: np.ndarray | None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        if driver is None:
-            predictive = self.predict(X, times)
-        else:
-            predictive = mapped(driver.predict(X, times), self.settings.target_map)
-        return np.asarray(predictive.mean[0]), np.asarray(predictive.std[0])
+        with float64():
+            if driver is None:
+                predictive = self.predict(X, times)
+            else:
+                predictive = mapped(driver.predict(X, times), self.settings.target_map)
+            return np.asarray(predictive.mean[0]), np.asarray(predictive.std[0])
 
     def learn_one(self, x: np.ndarray, y: np.ndarray, time: float = np.nan) -> None:
         """Learn one row after the warm-up; without a horizon, not every covariance is touched each time."""
-        self._learn_one(x[None], y[None], self._stamp(time))
+        self._learn_one(x[None], y[None], _stamp(self.timed, time))
 
     def _learn_one(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None) -> Info:
-        driver = None if np.isnan(y).any() else self._taking(X)
+        driver = self._taking(X) if _all_or_none(y) else None
         if driver is None:
             return next(self.learn(X, y, times))
+        if np.isnan(y).any():
+            return Info(driver.pass_over(X, times), np.zeros(1, bool))
         info = driver.learn(RawRows(X, self.settings.target_map.learnt(y), times))
         if driver.is_due:
             self.state = due_after(self.settings, self.state)
@@ -331,7 +354,7 @@ class StreamLearner:
         """
         if not self.steps_singly:
             raise ValueError("step_one: expected a fitted model with rows of its own kind; use learn")
-        X, times = x[None], self._stamp(time)
+        X, times = x[None], _stamp(self.timed, time)
         driver = self._taking(X)
         predictive = None if driver is None else mapped(driver.predict(X, times), self.settings.target_map)
         info = self._learn_one(X, y[None], times)
@@ -342,9 +365,6 @@ class StreamLearner:
     def steps_singly(self) -> bool:
         """Whether `step_one` can be had: after the warm-up, of models with rows of their own kind."""
         return self.is_warmed_up and self._learns_singly
-
-    def _stamp(self, time: float) -> np.ndarray | None:
-        return np.array([time]) if self.timed else None
 
     @property
     def _learns_singly(self) -> bool:
@@ -384,6 +404,15 @@ class StreamLearner:
 def _learns_rows(kind: type) -> bool:
     """Return whether models of a class learn single rows: to ask takes longer than many a row."""
     return issubclass(kind, SingleRowModel)
+
+
+def _stamp(timed: bool, time: float) -> np.ndarray | None:
+    return np.array([time]) if timed else None
+
+
+def _all_or_none(y: np.ndarray) -> bool:
+    """Return whether the targets of a row are all there, or all missing."""
+    return len(set(np.isnan(y).ravel().tolist())) == 1
 
 
 def _put_together(kind: type[StreamLearner], node: Any, arrays: dict[str, np.ndarray]) -> StreamLearner:

@@ -28,7 +28,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from streamgp.numerics.checkpoint.encoding import register
-from streamgp.numerics.native import function
+from streamgp.numerics.native import address, function
 
 SETS, WAYS = 512, 8
 CAPACITY = SETS * WAYS  # levels of a column
@@ -158,7 +158,7 @@ class LevelEffects:
             return after, worth
         sizes = len(codes), codes.shape[1], values.shape[1], SETS, WAYS, h > 0
         rules = np.array([*KERNEL_CONSTANTS, self.limit])
-        compiled(*sizes, rules.ctypes.data, *(a.ctypes.data for a in (*given, *tables, worth)))
+        compiled(*sizes, address(rules), *(address(a) for a in (*given, *tables, worth)))
         return after, worth
 
 

@@ -121,20 +121,11 @@ def _scan_stacked(
     least: float,
 ) -> tuple[Any, Any]:
     """Learn rows by rules side by side; return the state after them, and that before each of those `at` places."""
-    log_density = log_density[:, rules.here]
-    outlying: Any = [False] * len(log_density)
-    if is_outlier is not None:
-        is_outlier = is_outlier[:, rules.here]
-        outlying = np.any(is_outlier, axis=1).tolist()
-    densities = log_density - log_density.max(1, keepdims=True)
-    weights, of_rules = np.empty((len(densities) + 1, *rules.weights.shape)), [rules.of_rules]
-    weights[0] = rules.weights
-    for i, density in enumerate(densities):
-        if is_outlier is not None and outlying[i]:
-            density = rules.bounded(log_density[i], is_outlier[i], least)
-            density = density - density.max()
-        rules.learn(density)
-        weights[i + 1] = rules.weights
-        of_rules.append(rules.of_rules)
+    some = log_density[:, rules.here]
+    outlying = None if is_outlier is None else is_outlier[:, rules.here]
+    R, K = rules.weights.shape
+    weights, of_rules = np.empty((len(some) + 1, R, K)), np.empty((len(some) + 1, R))
+    weights[0], of_rules[0] = rules.weights, rules.of_rules
+    rules.learn(some, outlying, least, weights[1:], of_rules[1:])
     log_of_rules = rules.in_logs(of_rules)
     return rules.state(weights[-1], log_of_rules[-1]), rules.state(weights[at], log_of_rules[at])

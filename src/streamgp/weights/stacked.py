@@ -1,4 +1,4 @@
-"""The rules of a mixture side by side in NumPy: a row takes few calls, whatever there are of rules and experts."""
+"""The rules of a mixture side by side: rows learnt by the kernel in C, or each in few calls of NumPy."""
 
 from collections.abc import Sequence
 from math import log
@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from streamgp.weights.base import WeightRule
+from streamgp.weights.compiled import CompiledRules, is_compiled
 from streamgp.weights.mixture import Mixture, MixtureState
 from streamgp.weights.rules import BMA, Share, SoftBayes
 
@@ -64,6 +65,7 @@ class StackedRules:
         self._soft_old, self._soft_new = np.log1p(-rates), np.log(rates)
         if absent is not None:
             self._set_absent(absent, parts)
+        self._kernel: CompiledRules | None = CompiledRules(self._fields(parts)) if is_compiled() else None
 
     def _set_state(self, state: Any) -> None:
         """Go on from a state of the rule."""
@@ -75,7 +77,11 @@ class StackedRules:
             self.weights = self._whole[:, self.here].copy()
         logs = np.asarray(state.log_weights)[self._order] if isinstance(state, MixtureState) else np.zeros(1)
         is_linear = isinstance(self._rule, Mixture) and self._rule.share > 0.0
-        self.of_rules: list[float] = (np.exp(logs) if is_linear else logs).tolist()
+        of_rules = np.exp(logs) if is_linear else logs
+        if hasattr(self, "of_rules"):
+            self.of_rules[...] = of_rules
+        else:
+            self.of_rules = np.array(of_rules, float)
 
     def _set_shares(self, shares: Sequence[Share], num_experts: int) -> None:
         """Note what each share does: weights times `_keep`, plus `_add`, plus what is pooled within groups."""
@@ -98,7 +104,7 @@ class StackedRules:
         with np.errstate(over="ignore"):  # of weights that `of` refuses
             theirs = np.exp(self._whole[:, absent])
             self._mass, left = theirs.sum(1, keepdims=True), np.exp(self.weights).sum(1, keepdims=True)
-        self._left: list[float] = left[:, 0].tolist()
+        self._left: Float[np.ndarray, " r"] = left[:, 0].copy()
         with np.errstate(divide="ignore"):
             self._log_left = np.log(left)
         self._left_of = tuple(left[part] for part in parts)
@@ -115,7 +121,7 @@ class StackedRules:
         found = cls(rule, state, absent)
         sound = np.isfinite(found._whole).all() and np.isfinite(found.log_of_rules).all()
         if absent is not None:
-            sound = sound and min(found._left) > _LEAST
+            sound = sound and found._left.min() > _LEAST
         return found if sound else None
 
     @property
@@ -147,6 +153,15 @@ class StackedRules:
 
     def log_mixed(self) -> Float[np.ndarray, " k"]:
         """Return the log weights of all experts by all rules together, ``-inf`` of those that are not there."""
+        mixed = self._log_mixed() if self._kernel is None else self._kernel.log_mixed()
+        if self._absent is None:
+            return mixed
+        whole = np.full(len(self._absent), -np.inf)
+        whole[self.here] = mixed
+        return whole
+
+    def _log_mixed(self) -> Float[np.ndarray, " k"]:
+        """Return those of the experts that are there."""
         mixed = self.weights[0].copy()
         if len(self.weights) > 1:
             joint = self.weights + self.log_of_rules[:, None]
@@ -155,11 +170,39 @@ class StackedRules:
             mixed = top + np.log(np.add.reduce(np.exp(joint, out=joint), 0))
         if self._absent is None:
             return mixed
-        whole, top = np.full(len(self._absent), -np.inf), mixed.max()
-        whole[self.here] = mixed - (top + log(np.exp(mixed - top).sum()))
-        return whole
+        top = mixed.max()
+        return mixed - (top + log(np.exp(mixed - top).sum()))
 
-    def bounded(
+    def learn(
+        self,
+        log_density: Float[np.ndarray, "n k"],
+        is_outlier: Bool[np.ndarray, "n k"] | None,
+        least: float,
+        weights: Float[np.ndarray, "n r k"] | None = None,
+        of_rules: Float[np.ndarray, "n r"] | None = None,
+    ) -> None:
+        """Learn the log densities of rows by the experts that are there.
+
+        Those of a row that is an outlier to some are bounded by `least` and the log of their weight. The weights
+        after each row are written to `weights` and `of_rules`, where they are given.
+        """
+        at, n = 0, len(log_density)
+        while at < n:
+            if self._kernel is not None:
+                rest = (None if a is None else a[at:] for a in (weights, of_rules))
+                outliers = None if is_outlier is None else is_outlier[at:]
+                at += self._kernel.learn(log_density[at:], outliers, least, *rest)
+            if at == n:
+                return
+            density = log_density[at]
+            if is_outlier is not None and is_outlier[at].any():
+                density = self._bounded(density, is_outlier[at], least)
+            self._learn_row(density - density.max())
+            if weights is not None and of_rules is not None:
+                weights[at], of_rules[at] = self.weights, self.of_rules
+            at += 1
+
+    def _bounded(
         self, density: Float[np.ndarray, " k"], outlier: Bool[np.ndarray, " k"], least: float
     ) -> Float[np.ndarray, " k"]:
         """Return log densities of a row that is an outlier to some, bounded by `least` and their weight's log."""
@@ -170,37 +213,30 @@ class StackedRules:
             mistrust = mistrust / mixed.sum()
         return np.logaddexp(density, least + log(min(mistrust, 1.0))) if mistrust > 0.0 else density
 
-    def learn(self, density: Float[np.ndarray, " k"]) -> None:
+    def _learn_row(self, density: Float[np.ndarray, " k"]) -> None:
         """Learn the log densities of a row, of which the largest is zero."""
         J, likely, total = self._joint, self._likely, self._total
         np.add(self.weights, density, out=J)
         np.exp(J, out=likely)
         np.add.reduce(likely, 1, keepdims=True, out=total)
-        totals = self._totals.tolist()
-        if not min(totals) > _LEAST:
+        if not total.min() > _LEAST:
             self._learn_in_logs(density)
             return
         np.log(total, out=self._log_total)
         together = 0.0
         if self._absent is not None:
-            together = self._together(totals)
+            known = self._weights_of_rules
+            together = float(np.dot(known, self._totals) / np.dot(known, self._left))
             total += self._mass * together
-            totals = self._totals.tolist()
         self._learn_bayes()
         self._learn_shares(together)
         self._learn_soft()
-        if len(totals) > 1:
-            self._weigh(totals)
-
-    def _together(self, totals: list[float]) -> float:
-        """Return the density that the experts who are there give a row together."""
-        known = self._weights_of_rules
-        said = sum([a * b for a, b in zip(known, totals, strict=True)])
-        return said / sum([a * b for a, b in zip(known, self._left, strict=True)])
+        if len(total) > 1:
+            self._weigh()
 
     @property
-    def _weights_of_rules(self) -> list[float]:
-        return self.of_rules if self._fresh else np.exp(self.of_rules).tolist()
+    def _weights_of_rules(self) -> Float[np.ndarray, " r"]:
+        return self.of_rules if self._fresh else np.exp(self.of_rules)
 
     def _learn_bayes(self) -> None:
         weights, joint = self._bayes
@@ -243,32 +279,65 @@ class StackedRules:
         of_all[self.here] = density
         self._set_state(learn_row(self._rule, self.now, of_all, None, 0.0, self._absent))
 
-    def _weigh(self, totals: list[float]) -> None:
+    def _weigh(self) -> None:
         """Weigh the rules by the density that each gave the target."""
         if self._fresh:
-            likely = [a * b for a, b in zip(self.of_rules, totals, strict=True)]
-            old, fresh = self._old / sum(likely), self._fresh
-            self.of_rules = [old * a + fresh for a in likely]
+            likely = self.of_rules * self._totals
+            np.add(self._old / likely.sum() * likely, self._fresh, out=self.of_rules)
             return
-        joint = np.array(self.of_rules) + np.log(totals)
+        joint = self.of_rules + np.log(self._totals)
         top = joint.max()
-        self.of_rules = (joint - (top + log(np.exp(joint - top).sum()))).tolist()
+        np.subtract(joint, top + log(np.exp(joint - top).sum()), out=self.of_rules)
+
+    def _fields(self, parts: tuple[slice, slice, slice]) -> dict[str, Any]:
+        """Return what the kernel needs of it."""
+        R, K = self.weights.shape
+        pools, is_whole = self._pools, self._absent is None
+        most = max((pool.num_groups for pool in pools), default=0)
+        pooled = np.zeros((len(pools), most))
+        if not is_whole:
+            for n, of_absent in enumerate(self._pooled):
+                pooled[n, : len(of_absent)] = of_absent
+        counts = {name: part.stop - part.start for name, part in zip(("bayes", "shares"), parts, strict=False)}
+        return {
+            **counts,
+            "experts": K,
+            "rules": R,
+            "soft": R - counts["bayes"] - counts["shares"],
+            "pools": len(pools),
+            "most_groups": most,
+            "is_linear": int(self._fresh > 0.0),
+            "fresh": self._fresh,
+            "least_total": _LEAST,
+            "weights": self.weights,
+            "of_rules": self.of_rules,
+            "keep": np.ascontiguousarray(self._keep),
+            "add": self._add,
+            "soft_old": self._soft_old,
+            "soft_new": self._soft_new,
+            "pool_share": np.array([pool.which for pool in pools], np.int64),
+            "pool_group": np.array([pool.groups for pool in pools], np.int64).reshape(len(pools), K),
+            "pool_rate": np.array([pool.rate for pool in pools]),
+            "pooled": pooled,
+            "mass": None if is_whole else self._mass,
+            "left": None if is_whole else self._left,
+        }
 
 
 class _Pool:
     """The groups of experts among which the share with number `which` passes weight on, each its own."""
 
     def __init__(self, which: int, groups: np.ndarray, num_groups: int, rate: float, here: Any) -> None:
-        self.which, self.groups = which, groups[here]
-        self._all, self._num_groups, self._rate = groups, num_groups, rate
+        self.which, self.groups, self.num_groups, self.rate = which, groups[here], num_groups, rate
+        self._all = groups
 
     def mass(self, weights: Float[np.ndarray, " k"]) -> Float[np.ndarray, " g"]:
         """Return what each expert of a group gets of the group's weight."""
-        return self._rate * np.bincount(self.groups, weights, self._num_groups)
+        return self.rate * np.bincount(self.groups, weights, self.num_groups)
 
     def mass_of(self, some: Bool[np.ndarray, " k"], weights: Float[np.ndarray, " j"]) -> Float[np.ndarray, " g"]:
         """Return the same of some of all experts, and of no other."""
-        return self._rate * np.bincount(self._all[some], weights, self._num_groups)
+        return self.rate * np.bincount(self._all[some], weights, self.num_groups)
 
 
 def _kind(rule: WeightRule) -> int | None:

@@ -9,7 +9,9 @@ import pytest
 from scipy.stats import invgamma
 
 from streamgp.core import recalibration
+from streamgp.filters import noise
 from streamgp.filters.noise import NoiseState, parse
+from streamgp.filters.noise_kernel import is_compiled
 from streamgp.numerics import tree
 
 KINDS = parse(("constant", "adaptive 1.0", "adaptive 0.9", "adaptive 0.8 ar 0.5"))
@@ -43,6 +45,29 @@ def same(ours: Any, theirs: Any) -> None:
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-300)
 
 
+@pytest.fixture(params=["kernel", "NumPy"])
+def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Learn rows in the kernel, then without it."""
+    if request.param == "kernel" and not is_compiled():
+        pytest.skip("needs the kernel in C, which was not built")
+    monkeypatch.setattr(noise, "is_compiled", lambda: request.param == "kernel")
+
+
+@pytest.mark.usefixtures("form")
+@pytest.mark.parametrize("case", CASES)
+def test_a_row_by_itself_is_learnt_as_among_others(case):
+    rows = ROWS | CASES[case]
+    if not rows["mask"].all() or rows["known"] is not None:
+        pytest.skip("of rows that all count, with the error before")
+    state = KINDS.init(K, E)
+    after, _ = KINDS.update_rows(state, **rows)
+    for i in range(N):
+        outlier = None if rows["is_outlier"] is None else rows["is_outlier"][i]
+        state = KINDS.update(state, rows["error"][i], rows["var"][i], rows["gap"][i], outlier)
+    same(state, after)
+
+
+@pytest.mark.usefixtures("form")
 @pytest.mark.parametrize("case", CASES)
 def test_levels_of_the_noise(case):
     rows = ROWS | CASES[case]
@@ -68,8 +93,11 @@ def test_a_prediction_has_the_moments_of_a_variance_that_is_unknown():
             assert (dof[:, 4 * k + j] == (np.inf if discount is None else 2.0 * shape[j])).all()
 
 
+@pytest.mark.parametrize("without_kernel", [False, True])
 @pytest.mark.parametrize("share", [1.0, 0.6, 0.0])
-def test_counts_of_the_recalibration(share):
+def test_counts_of_the_recalibration(share, without_kernel, monkeypatch):
+    if without_kernel:
+        monkeypatch.setattr(recalibration, "_compiled", lambda: None)
     u = RNG.random((N, E)) ** 3
     u[RNG.random((N, E)) < 0.1] = np.nan
     u[:3] = np.array([0.0, 1.0, 1e-300])[:, None]

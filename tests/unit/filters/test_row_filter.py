@@ -7,12 +7,23 @@ import pytest
 
 from oracles.loop_filter import loop_filter
 from streamgp.filters.dynamics import Dynamics
+from streamgp.filters.engine import row_kernel, rowfilter
 from streamgp.filters.engine.block_covariances import LARGE
 from streamgp.filters.engine.row_covariances import Triangles, Whole, covariances
 from streamgp.filters.engine.rowfilter import PENDING, RowFilter
 from streamgp.filters.kalman import ExpertVariances, prior_state
 
+# In the kernel and, without it, in NumPy.
+FORMS = pytest.mark.usefixtures("form")
 DECAY, DIFFUSION = [1.0, 1.0, 0.97], [0.0, 0.02, 1.0 - 0.97**2]
+
+
+@pytest.fixture(params=["kernel", "NumPy"])
+def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "NumPy":
+        monkeypatch.setattr(rowfilter, "row_kernel", lambda *_: None)
+    elif row_kernel._functions() is None:
+        pytest.skip("needs the kernel in C, which was not built")
 
 
 def covariance(rng: np.random.Generator, *shape: int) -> np.ndarray:
@@ -20,6 +31,7 @@ def covariance(rng: np.random.Generator, *shape: int) -> np.ndarray:
     return A.swapaxes(-1, -2) @ A / shape[-1]
 
 
+@FORMS
 @pytest.mark.parametrize("some", [[0], [1], [2], [0, 1], [0, 1, 2]])
 @pytest.mark.parametrize("features", [5, LARGE + 3])
 def test_it_is_the_loop(features: int, some: list[int]):
@@ -34,7 +46,7 @@ def test_it_is_the_loop(features: int, some: list[int]):
     for i in range(n):
         ahead = rows.predict(Phi[i], 1.0)
         rows.learn(ahead, (y[i] - ahead.loc) / ahead.var[..., None], np.sqrt(ahead.var))
-        told.append((ahead.loc, ahead.var))
+        told.append((ahead.loc.copy(), ahead.var.copy()))
     loc, var = (np.stack(part) for part in zip(*told, strict=True))
     after = rows.flush()
     for g, r in np.ndindex(shape):
@@ -71,6 +83,7 @@ def test_size_decides():
     assert isinstance(covariances(np.eye(LARGE - 1)[None, None]), Whole)
 
 
+@FORMS
 @pytest.mark.parametrize("features", [4, LARGE])
 def test_a_covariance_that_is_broken_starts_again_alone(features: int):
     noise = ExpertVariances(np.full((1, 3), 1.7), np.full((1, 3), 0.09))
@@ -82,3 +95,12 @@ def test_a_covariance_that_is_broken_starts_again_alone(features: int):
     np.testing.assert_allclose(found.var, 1.7 * features + 0.09)
     np.testing.assert_array_equal(rows.restarted, [[False, True, False]])
     np.testing.assert_allclose(rows.flush().cov, np.broadcast_to(1.7 * np.eye(features), cov.shape))
+
+
+@FORMS
+def test_features_of_all_or_of_each_and_more_noise():
+    noise = ExpertVariances(np.full((2, 1), 1.7), np.full((2, 1), 0.09))
+    rows = RowFilter(prior_state(6, 1, noise.prior_var), Dynamics(np.ones((2, 1)), np.zeros((2, 1))), noise)
+    phi = np.arange(6.0)
+    for given in (phi, phi[None], np.tile(phi, (2, 1))):
+        np.testing.assert_allclose(rows.predict(given, 1.0, 0.5).var, 1.7 * (phi @ phi) + 0.09 + 0.5)

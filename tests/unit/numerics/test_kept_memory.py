@@ -33,6 +33,38 @@ def test_freed_arrays_are_used_again():
 def test_elsewhere_nothing_happens(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "platform", "darwin")
     memory.keep_freed_memory()
+    memory.give_back()
+
+
+@pytest.mark.process
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only glibc's malloc is told")
+def test_free_memory_goes_back():
+    """Also what is freed below an array that stays, and what another thread has freed."""
+    code = """
+import threading
+import numpy as np
+from streamgp.numerics.memory import give_back, keep_freed_memory
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096 / 2**20
+
+keep_freed_memory()
+kept = []
+
+def work():
+    many = [np.ones(1 << 17) for _ in range(100)]
+    kept.append(np.ones(1 << 17))
+
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+before = resident()
+give_back()
+print(before - resident())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert float(done.stdout) > 90.0
 
 
 @pytest.mark.process

@@ -100,6 +100,15 @@ def test_what_is_taken_together_changes_little(concentration):
     assert 0.0 < np.abs(error).max() < 1e-3
 
 
+def test_distances_are_the_same_whatever_rows_are_beside():
+    """Mixtures of few and of many Gaussians are batched by size."""
+    flat = experts(400, 42, 0.05).flat()
+    together = crps.mean_distance(flat)
+    alone = (jax.tree.map(lambda a, i=i: a[i : i + 1], flat) for i in range(400))
+    each = [crps.mean_distance(one, flat.loc.shape[1]) for one in alone]
+    np.testing.assert_allclose(together, np.concatenate(each), rtol=1e-6)  # in single precision
+
+
 @pytest.mark.parametrize("filters", [2, 42])
 def test_no_rows_have_no_scores(filters):
     none = jax.tree.map(lambda a: a[:0], experts(3, filters, 1.0))

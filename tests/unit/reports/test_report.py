@@ -16,7 +16,7 @@ from fake_run import NAMES, fake_run, textbook_metrics
 from streamgp.app.report import write_report
 from streamgp.reports import figures
 from streamgp.reports.pages.regression import LEVELS, running
-from streamgp.reports.pages.stream import BINS, bin_number, binned, scan
+from streamgp.reports.pages.stream import BINS, bin_number, binned, mean_weights, scan
 
 pytestmark = pytest.mark.slow
 
@@ -117,6 +117,23 @@ def test_experts_table_has_final_and_mean_weights(run: Path, page: Page) -> None
         w = weights[name].to_numpy()
         assert value(row[4]) == pytest.approx(w[-1], abs=6e-4)
         assert value(row[5]) == pytest.approx(w.mean(), abs=6e-4)
+
+
+@pytest.mark.parametrize("columns", [0, 1, 32, 70])
+def test_mean_weights_of_bins_count_each_row_for_those_up_to_the_next_one_kept(columns: int) -> None:
+    rows, warmup = 2_000, 100
+    kept = np.sort(np.random.default_rng(0).choice(np.arange(warmup, rows), 900, replace=False))
+    weights = np.random.default_rng(1).uniform(size=(len(kept), columns))
+    names = [f"expert {i}" for i in range(columns)]
+    table = pl.DataFrame({"row": kept} | dict(zip(names, weights.T, strict=True))).with_row_index("position").lazy()
+    bins = mean_weights(table, pl.DataFrame({"row": np.arange(rows)}).with_row_index("position").lazy(), warmup)
+    assert bins.columns == ["row", "rows", *names]
+    stands_for = np.diff(kept, append=rows)
+    number = (kept - warmup) * (BINS // 2) // (rows - warmup)
+    np.testing.assert_array_equal(bins["rows"].to_numpy(), [stands_for[number == b].sum() for b in np.unique(number)])
+    for name, w in zip(["row", *names], [kept, *weights.T], strict=True):
+        means = [np.average(w[number == b], weights=stands_for[number == b]) for b in np.unique(number)]
+        np.testing.assert_allclose(bins[name].to_numpy(), means, rtol=1e-12)
 
 
 def test_last_rows_count_the_targets_outside_their_band(run: Path, page: Page) -> None:

@@ -1,4 +1,4 @@
-"""Rows in NumPy against the same rules in a program of JAX: equal to rounding on ordinary and on absurd streams."""
+"""Rows in the kernel and in NumPy against the same rules in a program of JAX, on ordinary and absurd streams."""
 
 from typing import Any
 
@@ -19,9 +19,12 @@ from streamgp.weights import (
     fixed_share,
     markov,
     mixture,
+    present,
     scan_rule,
     share,
 )
+from streamgp.weights import stacked as side_by_side
+from streamgp.weights.compiled import is_compiled
 from streamgp.weights.stacked import StackedRules
 
 GROUPS = [0, 1, 1, 0, 2, 1, 2]
@@ -105,6 +108,15 @@ CASES = {
 }
 
 
+@pytest.fixture(params=["kernel", "NumPy"])
+def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Learn rows in the kernel, then without it."""
+    if request.param == "kernel" and not is_compiled():
+        pytest.skip("needs the kernel in C, which was not built")
+    monkeypatch.setattr(side_by_side, "is_compiled", lambda: request.param == "kernel")
+
+
+@pytest.mark.usefixtures("form")
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("name", STACKED)
 def test_rules_side_by_side_are_the_rules(name, case):
@@ -125,17 +137,33 @@ def test_other_rules_row_by_row(name, case):
     check(OTHERS[name], ordinary(), **CASES[case])
 
 
+@pytest.mark.usefixtures("form")
+@pytest.mark.parametrize("absent", [None, np.arange(K) % 3 == 1])
+@pytest.mark.parametrize("name", STACKED)
+def test_what_all_rules_say_together(name, absent):
+    rule = STACKED[name]
+    rules = StackedRules.of(rule, rule.init(np.log(RNG.dirichlet(np.ones(K)))), absent)
+    assert rules is not None
+    for row in ordinary()[:20]:
+        rules.learn(row[None, rules.here], None, 0.0)
+        want = present(rule.predict(rules.now), absent)
+        np.testing.assert_allclose(rules.log_mixed(), want, rtol=1e-12, atol=2e-12)
+
+
+@pytest.mark.usefixtures("form")
 @pytest.mark.parametrize("name", ["auto", "BMA", "groups and a fresh start", "Soft-Bayes", "groups alone"])
 def test_impossible_targets(name):
     check((STACKED | OTHERS)[name], impossible())
 
 
+@pytest.mark.usefixtures("form")
 def test_a_single_expert():
     for rule in (BMA(), SoftBayes()):
         check(rule, ordinary(1))
         check(rule, absurd(1), mask=CASES["some rows"]["mask"])
 
 
+@pytest.mark.usefixtures("form")
 def test_a_second_chunk_goes_on_from_the_first():
     rule, rows = STACKED["auto"], absurd()
     state = rule.init(np.full(K, -np.log(K)))

@@ -320,7 +320,9 @@ def start(json: str | None) -> None:
 def report_run(settings: "RunSettings", outcome: "Outcome", json: str | None) -> None:
     """Print the table, write the metrics as JSON and the report; a run that ended early fails after all that."""
     from streamgp.app.summary import print_summary
+    from streamgp.numerics.memory import give_back
 
+    give_back()  # what the model took
     print_summary(outcome.metrics, to_stderr=json == "-")
     write_metrics(json, outcome.metrics)
     if settings.out is not None:

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 from scipy.linalg import cython_blas  # pyright: ignore[reportAttributeAccessIssue]
 
 _name_of = ctypes.pythonapi.PyCapsule_GetName
@@ -52,11 +51,6 @@ class Number:
 
 
 _ONE, _ZERO, _MINUS_ONE, _NEXT = Number(1.0), Number(0.0), Number(-1.0), Number(1)
-
-
-def address(a: np.ndarray) -> int:
-    """Return where an array's numbers are."""
-    return a.__array_interface__["data"][0]
 
 
 class Matrices:

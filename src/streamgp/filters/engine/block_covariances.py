@@ -8,8 +8,9 @@ downdate (syrk), in place, need no more.
 import numpy as np
 from jaxtyping import Bool, Float
 
-from streamgp.filters.engine.blas import Matrices, Number, address
+from streamgp.filters.engine.blas import Matrices, Number
 from streamgp.numerics.linalg import mirror_upper, nearest_semidefinite
+from streamgp.numerics.native import address
 
 LARGE = 200  # features from which on a block's work outweighs the calls, so that experts go one by one
 

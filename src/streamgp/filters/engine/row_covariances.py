@@ -6,8 +6,9 @@ A row by itself needs one product with every covariance, and such a product wait
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.filters.engine.blas import Matrices, Number, address
+from streamgp.filters.engine.blas import Matrices, Number
 from streamgp.filters.engine.block_covariances import LARGE
+from streamgp.numerics.native import address
 from streamgp.numerics.threads import one_blas_thread
 
 
@@ -16,6 +17,12 @@ class Whole:
 
     def __init__(self, cov: Float[np.ndarray, "g r f f"]) -> None:
         self._cov = np.array(cov, order="C")
+
+    @property
+    def places(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return where each begins, and whether of its triangles the lower one alone is to be read."""
+        (G, R), size = self._cov.shape[:2], self._cov.strides[1]
+        return address(self._cov) + size * np.arange(G * R, dtype=np.uintp), np.zeros(G * R, np.uint8)
 
     def product(self, phi: Float[np.ndarray, "*g f"]) -> Float[np.ndarray, "g r f"]:
         """Multiply each with the features of its g, or with the same ones."""
@@ -66,6 +73,12 @@ class Triangles:
         self._at = [(address(square), is_lower) for square, is_lower in self._each.values()]
         for expert in experts:
             self.put(expert, cov[expert])
+
+    @property
+    def places(self) -> tuple[np.ndarray, np.ndarray]:
+        """See `Whole`."""
+        at, is_lower = zip(*self._at, strict=True)
+        return np.array(at, np.uintp), np.array(is_lower, np.uint8)
 
     def product(self, phi: Float[np.ndarray, "*g f"]) -> Float[np.ndarray, "g r f"]:
         """See `Whole`."""

@@ -90,7 +90,10 @@ def map_in_threads(
     items: Sequence[Any],
     report: Callable[[int], None] = lambda done: None,
 ) -> list[_Result]:
-    """Do `work` on each item, two at a time; call `report` with how many are done."""
+    """Do `work` on each item, two at a time; call `report` with how many are done.
+
+    The last ones are begun first: the bases that take longest stand there, and none is then left to run alone.
+    """
 
     def run(item: Any) -> _Result:
         # The setting of JAX, which a user's own basis may call, belongs to a thread.
@@ -100,10 +103,10 @@ def map_in_threads(
     results: list[_Result] = []
     with one_blas_thread(), ThreadPoolExecutor(max_workers=2) as pool:
         try:
-            for result in pool.map(run, items):
+            for result in pool.map(run, reversed(items)):
                 results.append(result)
                 report(len(results))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)  # running ones end, no other begins
             raise
-    return results
+    return results[::-1]

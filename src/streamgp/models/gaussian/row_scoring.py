@@ -10,7 +10,7 @@ from streamgp.filters.noise import NoiseKinds, NoiseState
 from streamgp.models.gaussian.delayed_feedback import ScoringState, drop_non_finite, fill_missing_density
 from streamgp.models.gaussian.target_values import mixed_levels, target_levels, target_values
 from streamgp.numerics.arrays import logsumexp
-from streamgp.weights import OUTLIER_LOG_DENSITY, WeightRule, present
+from streamgp.weights import OUTLIER_LOG_DENSITY, Mixture, WeightRule, present
 from streamgp.weights.scan import learn_row
 from streamgp.weights.stacked import StackedRules
 
@@ -140,6 +140,17 @@ class RowScoring:
         log_weights, loc, var, wider, _ = self._mixture(experts, row)
         return log_weights, loc, var if wider is None else wider, experts.dof
 
+    def factor(self, experts: Experts, row: Float[np.ndarray, "1 w"]) -> Float[np.ndarray, "1 e"] | None:
+        """Return by what noise that follows the inputs multiplies the variances of a `row`; None if it does not."""
+        phi = self._mixture(experts, row).phi
+        return None if phi is None or self.layer is None else self.layer.factor(phi)
+
+    @property
+    def rules(self) -> Float[np.ndarray, " r"] | None:
+        """The weights of several rules for the next row; None of a single one."""
+        weights: Any = self.state.weights
+        return np.exp(weights.log_weights) if isinstance(self._rule, Mixture) else None
+
     def _mixture(self, experts: Experts, row: np.ndarray) -> _Mixture:
         """Return what `mixture` does, with the features of its noise; kept until a row is learnt."""
         if self._mixed is None or self._mixed[0] is not experts:
@@ -177,10 +188,8 @@ class RowScoring:
         """Let the rules learn what the experts said of a row."""
         rules = self._stacked
         if rules is not None and np.isfinite(density).all():
-            some = density[rules.here]
-            if outlying is not None:
-                some = rules.bounded(some, outlying[rules.here], least)
-            rules.learn(some - some.max())
+            outliers = None if outlying is None else outlying[None, rules.here]
+            rules.learn(density[None, rules.here], outliers, least)
         else:
             state: Any = self.state.weights
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

@@ -1,5 +1,6 @@
 """An ensemble one row at a time, for robots and services: each predicted or learnt in tens of microseconds."""
 
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,8 +19,12 @@ from streamgp.models.gaussian.row_stack import RowStack
 from streamgp.models.gaussian.state import EnsembleState
 from streamgp.numerics.precision import float64
 from streamgp.numerics.standardise import Standardiser, standardise
+from streamgp.numerics.threads import one_blas_thread
 
 Row = Float[np.ndarray, "1 d"]
+
+# Features from which on OpenBLAS shares a product with a vector among threads, which wait for each other then.
+_THREADED = 96
 
 
 class Filters(NamedTuple):
@@ -46,6 +51,8 @@ class SingleRow:
         self._inputs = np.asarray(inputs.mean), inputs.scale
         self._targets = np.asarray(targets.mean), targets.scale
         self._unit = float(model.time_unit)
+        is_large = any(group.basis.num_features >= _THREADED for group in model.groups)
+        self._threads = one_blas_thread() if is_large else nullcontext()
         # Groups of equal shape are one stack here, whatever their bases, since every call into NumPy takes time.
         stacks: dict[tuple[int, int], list[int]] = {}
         for number, group in enumerate(model.groups):
@@ -120,7 +127,8 @@ class SingleRow:
 
     def predict(self, X: Row, times: np.ndarray | None = None, extra: np.ndarray | None = None) -> Predictive:
         """Predict the whole distribution."""
-        log_weights, loc, var, dof = self._mixture(self._predict_filters(X, times, extra))
+        filters = self._predict_filters(X, times, extra)
+        log_weights, loc, var, dof = self._mixture(filters)
         center, scale = self._targets
         shares = None if self._scoring.levels is None else recalibration.shares(self._scoring.levels)[None]
         return Predictive(
@@ -130,6 +138,7 @@ class SingleRow:
             None if dof is None else dof[None],
             self._trim,
             shares,
+            noise=self._scoring.factor(self._experts(filters), filters.row),
         )
 
     def _mixture(self, filters: Filters) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
@@ -228,6 +237,11 @@ class SingleRow:
         """The experts' weights for the next row."""
         return np.exp(self._scoring.log_weights)
 
+    @property
+    def rules(self) -> Float[np.ndarray, " r"] | None:
+        """The weights of several rules for the next row; None of a single one."""
+        return self._scoring.rules
+
     def flush(self) -> EnsembleState:
         """Return the ensemble's state; `load` it to go on."""
         filters: dict[int, FilterState] = {}
@@ -252,10 +266,11 @@ class SingleRow:
             if added == noise and found.elapsed == elapsed and (at is X or (at == X).all()):
                 return found
         row = standardise(X, *self._inputs)
-        with float64(), np.errstate(all="ignore"):  # the setting is for a user's own basis
-            phis = {i: np.asarray(basis(row))[..., 0, :] for i, basis in self._used.items()}
-            self._is_outside = any(basis.outside(row).any() for basis in self._regions)
-        parts = [stack.predict(phis, elapsed, noise) for stack in self._working]
+        with self._threads:
+            with float64(), np.errstate(all="ignore"):  # the setting is for a user's own basis
+                phis = {i: np.asarray(basis(row))[..., 0, :] for i, basis in self._used.items()}
+                self._is_outside = any(basis.outside(row).any() for basis in self._regions)
+            parts = [stack.predict(phis, elapsed, noise) for stack in self._working]
         loc = np.concatenate([part.loc.reshape(-1, self._model.num_outputs) for part in parts])
         found = Filters(parts, loc, np.concatenate([part.var.ravel() for part in parts]), elapsed, row)
         self._last, self._mixed, self._moments = (X, noise, found), None, None

@@ -1,5 +1,7 @@
 """What every expert says of the targets that came: their log densities and levels, from one pass."""
 
+import ctypes
+from functools import cache
 from math import log, pi
 from typing import Any
 
@@ -9,6 +11,7 @@ from jaxtyping import Float
 from streamgp.numerics import student_t
 from streamgp.numerics.arrays import AnyArray, namespace
 from streamgp.numerics.mixtures import INFINITE_DOF
+from streamgp.numerics.native import address, function
 
 _LOG_2PI = log(2.0 * pi)
 
@@ -31,6 +34,8 @@ def target_values(
     kinds
         The degrees of freedom are those of so many kinds of noise, again and again.
     """
+    if (found := _by_kernel(loc, var, dof, y, kinds, True)) is not None:
+        return found
     xp = namespace(loc, var, y)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         if dof is None:
@@ -51,12 +56,32 @@ def target_levels(
     kinds: int = 1,
 ) -> Float[AnyArray, "n k e"]:
     """Return the distribution function of each target alone, as `target_values` does."""
+    if (found := _by_kernel(loc, var, dof, y, kinds, False)) is not None:
+        return found[1]
     xp = namespace(loc, var, y)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         if dof is None:
             return student_t.ndtr((y[:, None] - loc) / xp.sqrt(var))
         error, _, kernel, finite = _standardised(loc, var, dof, y, kinds)
         return student_t.ndtr(xp.copysign(student_t.hill(kernel, finite), error))
+
+
+def _by_kernel(loc: Any, var: Any, dof: Any, y: Any, kinds: int, with_density: bool) -> tuple[Any, Any] | None:
+    """Return both from the kernel, the density if asked for; None where it was not built, or for other arrays."""
+    compiled = _compiled()
+    if compiled is None or namespace(loc, var, y) is not np or not loc.dtype == var.dtype == y.dtype == np.float64:
+        return None
+    loc, var, y = (np.ascontiguousarray(a) for a in (loc, var, y))
+    dof = None if dof is None else np.ascontiguousarray(dof, np.float64)
+    density, below = np.empty(loc.shape) if with_density else None, np.empty(loc.shape)
+    compiled(*loc.shape, kinds, *(None if a is None else address(a) for a in (loc, var, dof, y, density, below)))
+    return density, below
+
+
+@cache
+def _compiled() -> Any:
+    count, at = ctypes.c_int64, ctypes.c_void_p
+    return function("target_values", [count] * 4 + [at] * 6)
 
 
 def _of_experts(of_kinds: Float[AnyArray, "n j"], dof: Float[AnyArray, "n k"]) -> Float[AnyArray, "n k 1"]:

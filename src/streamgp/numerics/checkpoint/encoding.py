@@ -85,31 +85,41 @@ def encode(tree: Any) -> tuple[Any, dict[str, np.ndarray]]:
     CheckpointError
         If something in the tree is none of these; the message gives its path.
     """
-    arrays: dict[str, np.ndarray] = {}
-    functions: dict[str, Callable[..., Any]] = {}
+    encoder = _Encoder()
+    return encoder.node(tree, ""), encoder.arrays
 
-    def visit_dict(items: Mapping[Any, Any], path: str) -> dict[str, Any]:
+
+class _Encoder:
+    """What `encode` has met so far; nothing in here refers to it, so that it goes, with the arrays, at once."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, np.ndarray] = {}
+        self._functions: dict[str, Callable[..., Any]] = {}
+
+    def _dictionary(self, items: Mapping[Any, Any], path: str) -> dict[str, Any]:
+        """Encode what a dictionary has."""
         for key in items:
             if type(key) is not str:
                 raise CheckpointError(f"{path or '/'}: expected dict keys of type str, got {key!r}; convert it.")
         # Escaped as in a JSON pointer (RFC 6901), so that no two arrays share a path.
-        return {k: visit(v, f"{path}/{k.replace('~', '~0').replace('/', '~1')}") for k, v in items.items()}
+        return {k: self.node(v, f"{path}/{k.replace('~', '~0').replace('/', '~1')}") for k, v in items.items()}
 
-    def visit(value: Any, path: str) -> Any:
+    def node(self, value: Any, path: str) -> Any:
+        """Encode a part of the tree, at its path."""
         cls = type(value)
         if value is None or cls in (bool, int, str):
             return value
         if cls is float:
             return value if math.isfinite(value) else {"$float": repr(value)}
         if cls is list or cls is tuple:
-            items = [visit(item, f"{path}/{i}") for i, item in enumerate(value)]
+            items = [self.node(item, f"{path}/{i}") for i, item in enumerate(value)]
             return items if cls is list else {"$tuple": items}
         if cls is dict:
-            items = visit_dict(value, path)
+            items = self._dictionary(value, path)
             return {"$dict": items} if any(key.startswith("$") for key in items) else items
         if cls is np.ndarray or isinstance(value, np.generic) or is_jax(value):
             kind, array = _split_array(value)
-            arrays[path], dtype = _storable(array, path)
+            self.arrays[path], dtype = _storable(array, path)
             return {"$array": path, "kind": kind, "dtype": dtype, "shape": list(array.shape)}
         if _is_record(cls):
             if registry.get(cls.__name__) is not cls:
@@ -120,18 +130,16 @@ def encode(tree: Any) -> tuple[Any, dict[str, np.ndarray]]:
             fields = {name: getattr(value, name) for name in _field_names(cls)}
             # What would be refused when it is read is refused while it can still be mended.
             check_fields(cls, fields, "correct its annotation, or what is put there")
-            return {"$module": cls.__name__, "fields": visit_dict(fields, path)}
+            return {"$module": cls.__name__, "fields": self._dictionary(fields, path)}
         if callable(value) and hasattr(value, "__module__") and hasattr(value, "__qualname__"):
             name = f"{value.__module__}:{value.__qualname__}"
-            if functions.setdefault(name, value) != value:
+            if self._functions.setdefault(name, value) != value:
                 raise CheckpointError(f"{path}: two different functions are called {name}; rename one of them.")
             return {"$function": name}
         raise CheckpointError(
             f"{path or '/'}: expected arrays, numbers, strings, containers, registered classes or named "
             f"functions, got {cls.__module__}.{cls.__qualname__}; convert it to one of these."
         )
-
-    return visit(tree, ""), arrays
 
 
 def decode(node: Any, arrays: Mapping[str, np.ndarray], functions: Mapping[str, Callable[..., Any]]) -> Any:

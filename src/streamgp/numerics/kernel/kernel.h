@@ -5,12 +5,23 @@
 #ifndef STREAMGP_KERNEL_H
 #define STREAMGP_KERNEL_H
 
+#include <math.h> /* which says whether the C library is glibc */
 #include <stdint.h>
 
 #if defined(_WIN32)
 #define EXPORT __declspec(dllexport)
 #else
 #define EXPORT __attribute__((visibility("default")))
+#endif
+
+/* Compile a function for wider vectors too, and choose where the program is loaded; the numbers are the same. */
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__has_attribute)
+#if __has_attribute(target_clones)
+#define WIDE __attribute__((target_clones("avx2", "default")))
+#endif
+#endif
+#ifndef WIDE
+#define WIDE
 #endif
 
 typedef void gemm_t(const char *, const char *, const int *, const int *, const int *, const double *, const double *,

@@ -9,6 +9,7 @@ import polars as pl
 BINS = 800
 RECENT = 200
 CLOCK = 500  # rows whose times are read for the axis
+_COLUMNS = 32  # of weights that are summed up together
 
 
 def scan(path: Path, columns: tuple[str, ...], optional: tuple[str, ...] = (), empty: bool = False) -> pl.LazyFrame:
@@ -130,13 +131,23 @@ def mean_weights(weights: pl.LazyFrame, predictions: pl.LazyFrame, warmup: int) 
     total = predictions.select(pl.len()).collect().item()
     names = [name for name in weights.collect_schema() if name not in ("row", "position")]
     at = pl.col("position").cast(pl.Int64)
-    placed = (
-        weights.drop("position")
-        .join(predictions.select("row", at), on="row", maintain_order="left")
-        .filter(at >= warmup)
-        .with_columns(rows=at.shift(-1, fill_value=total) - at)
-    )
-    means = [((pl.col(name) * pl.col("rows")).sum() / pl.col("rows").sum()).alias(name) for name in ("row", *names)]
-    scored = placed.with_columns(at - warmup)
-    bins = scored.group_by(bin_number(max(total - warmup, 1), 0, BINS // 2)).agg(*means, pl.col("rows").sum())
-    return bins.sort("bin").drop("bin").collect(engine="streaming")
+    number = bin_number(max(total - warmup, 1), 0, BINS // 2)
+
+    def means(some: list[str], *more: pl.Expr) -> pl.DataFrame:
+        scored = (
+            weights.select("row", *some)
+            .join(predictions.select("row", at), on="row", maintain_order="left")
+            .filter(at >= warmup)
+            .with_columns(at - warmup, rows=at.shift(-1, fill_value=total) - at)
+        )
+        each = [_mean_over_rows(name) for name in some]
+        return scored.group_by(number).agg(*more, *each).sort("bin").drop("bin").collect(engine="streaming")
+
+    # Hundreds of columns at a time would take many times their own memory.
+    first, *others = [names[i : i + _COLUMNS] for i in range(0, max(len(names), 1), _COLUMNS)]
+    parts = [means(first, _mean_over_rows("row"), pl.col("rows").sum()), *map(means, others)]
+    return pl.concat(parts, how="horizontal")
+
+
+def _mean_over_rows(name: str) -> pl.Expr:
+    return ((pl.col(name) * pl.col("rows")).sum() / pl.col("rows").sum()).alias(name)

@@ -19,6 +19,7 @@ from streamgp.service.streams import Streams
 from streamgp.service.web import schemas
 from streamgp.service.web.bodies import answer, plain, read_document, refusal
 from streamgp.service.web.checks import known_query, new_config
+from streamgp.service.web.direct import Direct
 from streamgp.service.web.measures import Measured, Measures
 from streamgp.service.web.reading_routes import of_reading
 from streamgp.service.web.row_routes import of_rows
@@ -84,10 +85,12 @@ def make_app(streams: Streams, tokens: list[Token] | None = None, limits: Limits
     app.add_exception_handler(HTTPException, unknown)
     app.add_exception_handler(Exception, broken)
 
+    rows = of_rows(streams)
+    app.add_middleware(Direct, router=rows)
     app.add_middleware(Measured, measures=measures)
     app.include_router(_of_service(streams, measures))
     app.include_router(_of_streams(streams), prefix="/v1/streams")
-    for router in (of_reading(streams), of_rows(streams), of_state(streams)):
+    for router in (of_reading(streams), rows, of_state(streams)):
         app.include_router(router, prefix="/v1/streams/{name}")
     page = files("streamgp.service") / "page"
     app.mount("/static", StaticFiles(directory=str(page), check_dir=False))

@@ -1,6 +1,5 @@
 """Checks of requests, except for their rows."""
 
-import asyncio
 import math
 from typing import Any
 
@@ -12,9 +11,6 @@ from streamgp.service.past import Past
 from streamgp.service.payload import in_seconds
 from streamgp.service.problems import Problem
 from streamgp.table.cells import A_DATE
-
-# A request waits so many seconds for its answer.
-PATIENCE = 60.0
 
 
 def new_config(document: dict[str, Any]) -> StreamConfig:
@@ -47,24 +43,14 @@ def restored_to(document: dict[str, Any], stream: LiveStream) -> int:
     return position
 
 
-def known_query(request: Request) -> None:
-    """Raise `Problem` if a request has parameters of which its route knows nothing."""
+async def known_query(request: Request) -> None:
+    """Raise `Problem` if a request has parameters of which its route knows nothing; no thread is needed for it."""
     parameters = [each.alias for each in request.scope["route"].dependant.query_params]
     known = [name for name in parameters if name not in request.path_params]
     unknown = [name for name in request.query_params if name not in known]
     if unknown:
         expected = ", ".join(known) or "no parameters"
         raise Problem(422, f"?{unknown[0][:80]}: expected {expected}, got another; correct or leave it out")
-
-
-async def waited(future: Any) -> Any:
-    """Wait for an answer, for so long."""
-    try:
-        return await asyncio.wait_for(asyncio.wrap_future(future), PATIENCE)
-    except TimeoutError:
-        raise Problem(
-            503, "it was written, and is still to be learnt; ask again with the same ids", retry_after=10
-        ) from None
 
 
 def whole(name: str, text: str, low: int, high: int = 2**53) -> int:

@@ -7,10 +7,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 from ipaddress import IPv6Address, ip_address
 from time import monotonic
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import h11
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
 
@@ -157,6 +157,30 @@ class _Flow(FlowControl):
         self.paused_at = None
 
 
+class _Transport:
+    """Writes the head of an answer together with the first part of its body, in one call of the system.
+
+    It does all else as the transport that it is given.
+    """
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._head = b""
+        # Whether what is written next is a head.
+        self.is_head = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Write, or keep a head."""
+        if self.is_head:
+            self._head, self.is_head = data, False
+        else:
+            self._transport.write(self._head + data)
+            self._head = b""
+
+
 class Connection(H11Protocol):
     """A connection that is closed if its client keeps the service waiting; its refusals are problems as all are.
 
@@ -184,6 +208,8 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a connection in."""
         super().connection_made(transport)
+        self._writes = _Transport(transport)
+        self.transport = cast(asyncio.Transport, self._writes)
         self.flow = _Flow(transport)
         self.origin = origin_of(self.client[0] if self.client else "")
         self.descriptor = transport.get_extra_info("socket").fileno()
@@ -278,12 +304,17 @@ class Connection(H11Protocol):
 
     async def _admitted(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, if there is room for it; there always is for probes."""
+
+        async def send_together(message: Message) -> None:
+            self._writes.is_head = message["type"] == "http.response.start"
+            await send(message)
+
         if scope["path"] in PROBES or self._connections.has_room(self):
-            await self._answer(scope, receive, send)
+            await self._answer(scope, receive, send_together)
             return
         answer = refusal(Problem(503, "too many requests are worked at; ask again soon", retry_after=1))
         answer.headers.update({"connection": "close"} | HEADERS)
-        await answer(scope, receive, send)
+        await answer(scope, receive, send_together)
 
 
 def _as_bytes(problem: Problem) -> bytes:

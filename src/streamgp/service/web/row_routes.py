@@ -12,9 +12,10 @@ from streamgp.service.problems import Problem
 from streamgp.service.streams import Streams
 from streamgp.service.web import schemas
 from streamgp.service.web.bodies import answer, plain, read_document, rows_of
-from streamgp.service.web.checks import check_labels, known_query, waited
+from streamgp.service.web.checks import check_labels, known_query
 from streamgp.service.web.forecasts import forecast
 from streamgp.service.web.schemas import answers, body
+from streamgp.service.web.waiting import Waiting
 
 # The number of threads that predict.
 _THREADS = 2
@@ -23,6 +24,7 @@ _THREADS = 2
 def of_rows(streams: Streams) -> APIRouter:
     """Return the routes that predict, learn and forecast."""
     router = APIRouter(tags=["stream"], dependencies=[Depends(known_query)])
+    waiting = Waiting()
     pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="streamgp-predict")
 
     @router.post(
@@ -51,7 +53,7 @@ def of_rows(streams: Streams) -> APIRouter:
         if future is None:
             return answer(request, {"rows": found, "position": stream.knowledge.position, "kept": False})
         try:
-            said = await waited(future)
+            said = await waiting.answer(future)
         except Problem as problem:
             if problem.status != 507:
                 raise
@@ -79,7 +81,7 @@ def of_rows(streams: Streams) -> APIRouter:
             labels = labels_by_id(stream.config, by_id) if by_id else None
             return stream.learn(rows, labels)
 
-        return answer(request, await waited(await asyncio.to_thread(work)))
+        return answer(request, await waiting.answer(await asyncio.to_thread(work)))
 
     @router.post(
         "/step",
@@ -95,7 +97,7 @@ def of_rows(streams: Streams) -> APIRouter:
             rows = await asyncio.to_thread(rows_with_inputs, stream.config, given, True)
         else:
             rows = rows_with_inputs(stream.config, given, with_target=True)
-        return answer(request, await waited(stream.step(rows)))
+        return answer(request, await waiting.answer(stream.step(rows)))
 
     @router.post(
         "/forecast",

@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from ipaddress import ip_address
 from time import monotonic
 from urllib.parse import urlsplit
@@ -35,6 +36,7 @@ HEADERS = {
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
     "cache-control": "no-store",
 }
+_ENCODED = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
 
 
 def scope_of(method: str, path: str) -> str | None:
@@ -90,10 +92,7 @@ class Guard:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                message["headers"] = [
-                    *message["headers"],
-                    *((name.encode(), value.encode()) for name, value in HEADERS.items()),
-                ]
+                message["headers"] = [*message["headers"], *_ENCODED]
             await send(message)
 
         taken, complete, asked_at = 0, False, None
@@ -197,6 +196,7 @@ class Guard:
             )
 
 
+@lru_cache(16)
 def _is_loopback(host: str) -> bool:
     name = urlsplit(f"//{host}").hostname or ""
     try:

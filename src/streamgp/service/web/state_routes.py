@@ -8,13 +8,15 @@ from streamgp.service.status import describe_checkpoints
 from streamgp.service.streams import Streams
 from streamgp.service.web import schemas
 from streamgp.service.web.bodies import answer, plain, read_document
-from streamgp.service.web.checks import known_query, restored_to, waited, whole
+from streamgp.service.web.checks import known_query, restored_to, whole
 from streamgp.service.web.schemas import answers, body
+from streamgp.service.web.waiting import Waiting
 
 
 def of_state(streams: Streams) -> APIRouter:
     """Return the routes that change what is kept of a stream, not what it has learnt of a row."""
     router = APIRouter(tags=["stream"], dependencies=[Depends(known_query)])
+    waiting = Waiting()
 
     @router.delete("", summary="Delete the stream and all that is known of it", responses=answers())
     async def delete(request: Request, name: str) -> Response:
@@ -23,7 +25,7 @@ def of_state(streams: Streams) -> APIRouter:
 
     @router.post("/checkpoint", summary="Write a checkpoint now", responses=answers(None, 200, 507))
     async def checkpoint(request: Request, name: str) -> Response:
-        return answer(request, await waited(streams.get(name).write_checkpoint()))
+        return answer(request, await waiting.answer(streams.get(name).write_checkpoint()))
 
     @router.get("/checkpoints", summary="What the stream may be restored to", responses=answers())
     def checkpoints(request: Request, name: str) -> Response:
@@ -39,11 +41,11 @@ def of_state(streams: Streams) -> APIRouter:
         stream = streams.get(name)
         document = await read_document(request)
         position = await asyncio.to_thread(restored_to, document, stream)
-        return answer(request, await waited(await asyncio.to_thread(stream.restore, position)))
+        return answer(request, await waiting.answer(await asyncio.to_thread(stream.restore, position)))
 
     @router.post("/alarms/{number}/acknowledge", summary="Note that an alarm was seen", responses=answers())
     async def acknowledge(request: Request, name: str, number: str) -> Response:
         future = streams.get(name).acknowledge(whole("number", number, 0))
-        return answer(request, await waited(future))
+        return answer(request, await waiting.answer(future))
 
     return router

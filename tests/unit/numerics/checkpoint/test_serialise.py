@@ -1,7 +1,9 @@
 """Trees survive the way to JSON and back with their types and every bit, and the way back runs no code."""
 
+import gc
 import json
 import math
+import weakref
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -263,3 +265,18 @@ def test_a_field_that_is_missing_is_refused_though_it_has_a_default():
     del node["fields"]["ceiling"]
     with pytest.raises(CheckpointError, match=r"has other fields .* \(missing: ceiling; unknown: none\)"):
         decode(node, arrays, {})
+
+
+def test_arrays_are_held_no_longer_than_what_is_returned():
+    """Python looks for cycles of dropped objects seldom, and a stream is saved again and again."""
+    array = np.zeros(3)
+    there = weakref.ref(array)
+    gc.disable()
+    try:
+        found = encode({"a": [array]})
+        del array
+        assert there() is found[1]["/a/0"]
+        del found
+        assert there() is None
+    finally:
+        gc.enable()

@@ -1,0 +1,22 @@
+/* Counts of recalibration along rows: `learn` of streamgp/core/recalibration.py, whose form in NumPy is the oracle. */
+#include <string.h>
+
+#include "kernel.h"
+
+/* Learn n rows of densities (n x E x J), those that are `learnt` (n x E); counts (n + 1 x E x J) begin with the first. */
+EXPORT void learn_recalibration(int64_t n, int64_t E, int64_t J, double memory, const double *density,
+                                const uint8_t *learnt, double *counts)
+{
+    for (int64_t at = 0; at < n * E; at++) {
+        const double *now = counts + at * J, *of_row = density + at * J;
+        double *after = counts + (at + E) * J, sum = 0.0;
+        if (!learnt[at]) {
+            memcpy(after, now, (size_t)J * sizeof(double));
+            continue;
+        }
+        for (int64_t j = 0; j < J; j++)
+            sum += now[j] * of_row[j];
+        for (int64_t j = 0; j < J; j++)
+            after[j] = memory * now[j] + now[j] * of_row[j] / sum;
+    }
+}

@@ -1,0 +1,220 @@
+/* The rules of a mixture side by side, row after row: `StackedRules` of streamgp/weights/stacked.py, its oracle.
+ *
+ * R rules have log weights of K experts each: first those of Bayes' kind, then those that share, then Soft-Bayes.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "kernel.h"
+
+/* Fields of `StackedRules`; `mass` and `left` are NULL if no expert is absent. */
+typedef struct {
+    int64_t experts, rules, bayes, shares, soft, pools, most_groups, is_linear;
+    double fresh, least_total;
+    double *weights, *of_rules; /* R x K, R: changed in place */
+    const double *keep, *add, *soft_old, *soft_new;
+    const int64_t *pool_share, *pool_group; /* which share a pool belongs to, the group of each expert */
+    const double *pool_rate, *pooled;       /* what a pool passes on, and the absent experts' part in each group */
+    const double *mass, *left;
+} rules_t;
+
+/* Room for one row: densities (K), joint and likely (R x K), totals and their logs (R), groups. */
+typedef struct {
+    double *density, *joint, *likely, *total, *log_total, *group;
+} row_t;
+
+static double sum_of(const double *values, int64_t n)
+{
+    double sum = 0.0;
+    for (int64_t i = 0; i < n; i++)
+        sum += values[i];
+    return sum;
+}
+
+static double largest(const double *values, int64_t n)
+{
+    double most = -INFINITY;
+    for (int64_t i = 0; i < n; i++)
+        most = values[i] > most ? values[i] : most;
+    return most;
+}
+
+static double log_sum(double a, double b)
+{
+    double most = a > b ? a : b, least = a > b ? b : a;
+    return most + log1p(exp(least - most));
+}
+
+static double weight_of(const rules_t *x, int64_t r) { return x->is_linear ? x->of_rules[r] : exp(x->of_rules[r]); }
+
+/* Bound the log densities of a row that is an outlier to some by `least` and the log of their weight. */
+static void bound(const rules_t *x, const uint8_t *is_outlier, double least, double *density)
+{
+    int64_t K = x->experts;
+    double all = 0.0, mistrust = 0.0;
+    for (int64_t r = 0; r < x->rules; r++) {
+        double rule = weight_of(x, r);
+        for (int64_t k = 0; k < K; k++) {
+            double weight = rule * exp(x->weights[r * K + k]);
+            all += weight;
+            mistrust += is_outlier[k] ? weight : 0.0;
+        }
+    }
+    mistrust = x->mass ? mistrust / all : mistrust;
+    if (!(mistrust > 0.0))
+        return;
+    double bounded = least + log(mistrust < 1.0 ? mistrust : 1.0);
+    for (int64_t k = 0; k < K; k++)
+        density[k] = log_sum(density[k], bounded);
+}
+
+static void learn_shares(const rules_t *x, row_t row, double together)
+{
+    int64_t K = x->experts;
+    for (int64_t s = 0; s < x->shares; s++) {
+        int64_t r = x->bayes + s;
+        double *likely = row.likely + r * K, *new = row.joint + r * K;
+        for (int64_t k = 0; k < K; k++) {
+            likely[k] /= row.total[r];
+            new[k] = likely[k] * x->keep[s * K + k] + x->add[s];
+        }
+        for (int64_t p = 0; p < x->pools; p++) {
+            if (x->pool_share[p] != s)
+                continue;
+            const int64_t *group = x->pool_group + p * K;
+            memset(row.group, 0, (size_t)x->most_groups * sizeof(double));
+            for (int64_t k = 0; k < K; k++)
+                row.group[group[k]] += likely[k];
+            for (int64_t g = 0; g < x->most_groups; g++) {
+                row.group[g] *= x->pool_rate[p];
+                if (x->mass)
+                    row.group[g] += x->pooled[p * x->most_groups + g] * (together / row.total[r]);
+            }
+            for (int64_t k = 0; k < K; k++)
+                new[k] += row.group[group[k]];
+        }
+        double whole = x->mass ? x->left[r] / sum_of(new, K) : 1.0;
+        for (int64_t k = 0; k < K; k++)
+            x->weights[r * K + k] = log(new[k] * whole);
+    }
+}
+
+static void learn_soft(const rules_t *x, row_t row)
+{
+    int64_t K = x->experts;
+    for (int64_t s = 0; s < x->soft; s++) {
+        int64_t r = x->bayes + x->shares + s;
+        double *weights = x->weights + r * K, of_all = x->mass ? log(row.total[r]) : row.log_total[r], sum = 0.0;
+        for (int64_t k = 0; k < K; k++)
+            weights[k] = log_sum(weights[k] + x->soft_old[s], row.joint[r * K + k] + x->soft_new[s] - of_all);
+        if (!x->mass)
+            continue;
+        for (int64_t k = 0; k < K; k++)
+            sum += exp(weights[k]);
+        for (int64_t k = 0; k < K; k++)
+            weights[k] += log(x->left[r] / sum);
+    }
+}
+
+/* Weigh the rules by the density that each gave the target. */
+static void weigh_rules(const rules_t *x, row_t row)
+{
+    int64_t R = x->rules;
+    if (x->is_linear) {
+        double sum = 0.0;
+        for (int64_t r = 0; r < R; r++)
+            sum += x->of_rules[r] * row.total[r];
+        for (int64_t r = 0; r < R; r++)
+            x->of_rules[r] = (1.0 - x->fresh * R) / sum * (x->of_rules[r] * row.total[r]) + x->fresh;
+        return;
+    }
+    for (int64_t r = 0; r < R; r++)
+        x->of_rules[r] += log(row.total[r]);
+    double top = largest(x->of_rules, R), sum = 0.0;
+    for (int64_t r = 0; r < R; r++)
+        sum += exp(x->of_rules[r] - top);
+    for (int64_t r = 0; r < R; r++)
+        x->of_rules[r] -= top + log(sum);
+}
+
+/* Learn the densities of a row; return 0, with all as it was, where a rule gives the row next to nothing. */
+static int learn_row(const rules_t *x, row_t row)
+{
+    int64_t K = x->experts, R = x->rules;
+    double top = largest(row.density, K), together = 0.0, left = 0.0;
+    for (int64_t r = 0; r < R; r++) {
+        for (int64_t k = 0; k < K; k++) {
+            row.joint[r * K + k] = x->weights[r * K + k] + (row.density[k] - top);
+            row.likely[r * K + k] = exp(row.joint[r * K + k]);
+        }
+        row.total[r] = sum_of(row.likely + r * K, K);
+        if (!(row.total[r] > x->least_total))
+            return 0;
+        row.log_total[r] = log(row.total[r]);
+    }
+    if (x->mass) {
+        for (int64_t r = 0; r < R; r++) {
+            together += weight_of(x, r) * row.total[r];
+            left += weight_of(x, r) * x->left[r];
+        }
+        together /= left;
+        for (int64_t r = 0; r < R; r++)
+            row.total[r] += x->mass[r] * together;
+    }
+    for (int64_t r = 0; r < x->bayes; r++) {
+        double change = (x->mass ? log(x->left[r]) : 0.0) - row.log_total[r];
+        for (int64_t k = 0; k < K; k++)
+            x->weights[r * K + k] = row.joint[r * K + k] + change;
+    }
+    learn_shares(x, row, together);
+    learn_soft(x, row);
+    if (R > 1)
+        weigh_rules(x, row);
+    return 1;
+}
+
+/* Learn n rows of log densities (n x K); return how many were learnt before one that must be learnt in logs.
+ *
+ * `is_outlier` (n x K) may be NULL. After each row its weights are written to `weights` and `of_rules`, if not NULL.
+ */
+EXPORT int64_t learn_weights(const rules_t *x, int64_t n, const double *log_density, const uint8_t *is_outlier,
+                             double least, double *weights, double *of_rules, double *memory)
+{
+    int64_t K = x->experts, R = x->rules;
+    double *joint = memory + K, *total = joint + 2 * R * K;
+    row_t row = {memory, joint, joint + R * K, total, total + R, total + 2 * R};
+    for (int64_t i = 0; i < n; i++) {
+        memcpy(row.density, log_density + i * K, (size_t)K * sizeof(double));
+        if (is_outlier && memchr(is_outlier + i * K, 1, (size_t)K))
+            bound(x, is_outlier + i * K, least, row.density);
+        if (!learn_row(x, row))
+            return i;
+        if (weights)
+            memcpy(weights + i * R * K, x->weights, (size_t)(R * K) * sizeof(double));
+        if (of_rules)
+            memcpy(of_rules + i * R, x->of_rules, (size_t)R * sizeof(double));
+    }
+    return n;
+}
+
+/* Write the log weights of the experts by all rules together; of those that are here, if some are absent. */
+EXPORT void mix_weights(const rules_t *x, double *mixed)
+{
+    int64_t K = x->experts, R = x->rules;
+    for (int64_t k = 0; k < K; k++) {
+        double most = -INFINITY, sum = 0.0;
+        for (int64_t r = 0; r < R; r++)
+            most = fmax(most, x->weights[r * K + k] + (x->is_linear ? 0.0 : x->of_rules[r]));
+        for (int64_t r = 0; r < R; r++)
+            sum += x->is_linear ? x->of_rules[r] * exp(x->weights[r * K + k] - most)
+                                : exp(x->weights[r * K + k] + x->of_rules[r] - most);
+        mixed[k] = most + log(sum);
+    }
+    if (!x->mass)
+        return;
+    double top = largest(mixed, K), sum = 0.0;
+    for (int64_t k = 0; k < K; k++)
+        sum += exp(mixed[k] - top);
+    for (int64_t k = 0; k < K; k++)
+        mixed[k] -= top + log(sum);
+}
