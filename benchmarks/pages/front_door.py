@@ -9,15 +9,14 @@ from typing import Any
 from benchmarks.common import markdown
 from benchmarks.common.paths import DOCS, RESULTS_DIR
 
-RESULTS, SINGLES = RESULTS_DIR / "front_door.json", RESULTS_DIR / "single_rows.json"
+RESULTS = RESULTS_DIR / "front_door.json"
 PAGE = DOCS / "research" / "performance.md"
 Read = Callable[[dict[str, Any]], float]
 
 
 def pages() -> dict[Path, str]:
-    """Return the page with its tables renewed."""
-    tables = {"front door": RESULTS, "single rows": SINGLES}
-    return {PAGE: markdown.with_tables(PAGE, {k: table(json.loads(file.read_text())) for k, file in tables.items()})}
+    """Return the page with its table renewed."""
+    return {PAGE: markdown.with_tables(PAGE, {"front door": table(json.loads(RESULTS.read_text()))})}
 
 
 def table(found: dict[str, Any]) -> str:
@@ -34,10 +33,9 @@ def _rows(one: dict[str, Any]) -> Iterator[tuple[str, Read]]:
     yield "product of matrices, GFLOP/s", lambda of: of["machine"]["gflops"]
     yield "copy of an array, GB/s", lambda of: of["machine"]["gb_a_second"]
     yield "import of an estimator, s of the processor", lambda of: of["import"]
-    if "first rows" in one:  # not of single rows alone
-        yield "default, warm-up and 100 rows, nothing compiled, s", lambda of: of["first rows"]["clock"]
-        yield "the same, s of the processor", lambda of: of["first rows"]["processor"]
-        yield "one compiled scan, F = 100, us a row and expert", lambda of: of["scan, 100 features"]
+    yield "default, warm-up and 100 rows, nothing compiled, s", lambda of: of["first rows"]["clock"]
+    yield "the same, s of the processor", lambda of: of["first rows"]["processor"]
+    yield "one compiled scan, F = 100, us a row and expert", lambda of: of["scan, 100 features"]
     for name in one["blocks"]:
         yield f"{name}, chunks, us a row", lambda of, name=name: of["blocks"][name]["us"]
         yield "its filters' operations at the rate of products, us", lambda of, name=name: _operations(of, name)

@@ -2,8 +2,7 @@
 
 ``python -m benchmarks.speed.front_door [--before FOLDER]`` writes ``results/front_door.json``; FOLDER is the `src` of
 another version. Every process measures the machine's own rates as well: a product of float64 matrices on all cores,
-and the copy of an array that no cache holds. With ``--singles`` it measures single rows alone, a
-minute for each process, and writes ``results/single_rows.json``.
+and the copy of an array that no cache holds.
 """
 
 import json
@@ -46,18 +45,17 @@ def rows(n: int, inputs: int) -> tuple[np.ndarray, np.ndarray]:
     return X, np.sin(X[:, 0]) * X[:, 1] + 0.3 * rng.normal(size=n)
 
 
-def once(singles: bool = False) -> dict[str, Any]:
-    """Measure everything in this process, or single rows alone."""
+def once() -> dict[str, Any]:
+    """Measure everything in this process."""
     begun = time.process_time()
     from streamgp import StreamingGPRegressor
 
     found: dict[str, Any] = {"import": time.process_time() - begun, "machine": rates(), "blocks": {}, "singles": {}}
-    if not singles:
-        found["first rows"] = first_rows(StreamingGPRegressor)
-        found["scan, 100 features"] = scan(100, 2 * CHUNK)
-        for name, (options, inputs, n) in BLOCKS.items():
-            with suppress(ValueError):  # a preset that the version does not have
-                found["blocks"][name] = in_chunks(StreamingGPRegressor, options, inputs, n)
+    found["first rows"] = first_rows(StreamingGPRegressor)
+    found["scan, 100 features"] = scan(100, 2 * CHUNK)
+    for name, (options, inputs, n) in BLOCKS.items():
+        with suppress(ValueError):  # a preset that the version does not have
+            found["blocks"][name] = in_chunks(StreamingGPRegressor, options, inputs, n)
     for name, (options, inputs) in SINGLES.items():
         found["singles"][name] = one_by_one(StreamingGPRegressor, options, inputs)
     found["singles"]["river's Bayesian linear regression, 20 inputs"] = river_one_by_one(20)
@@ -189,12 +187,11 @@ def scan(features: int, n: int) -> float:
 def main(
     before: Annotated[Path | None, typer.Option(help="The `src` folder of an earlier version.")] = None,
     runs: Annotated[int, typer.Option(min=1, help="Processes of each version.")] = 5,
-    singles: Annotated[bool, typer.Option("--singles", help="Single rows alone.")] = False,
     only: Annotated[bool, typer.Option(hidden=True)] = False,
 ) -> None:
     """Measure, keep and print."""
     if only:
-        print(json.dumps(once(singles)))
+        print(json.dumps(once()))
         return
     sources = ({} if before is None else {"before": before}) | {"now": ROOT / "src"}
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in sources}
@@ -202,14 +199,12 @@ def main(
         for name, source in sources.items():
             environment = os.environ | {"PYTHONPATH": f"{source}{os.pathsep}{ROOT}", "STREAMGP_CACHE": "off"}
             command = [sys.executable, "-W", "ignore", "-m", "benchmarks.speed.front_door", "--only"]
-            command += ["--singles"] * singles
             done = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True)
             found[name].append(json.loads(done.stdout.splitlines()[-1]))
             print(name, done.stdout.splitlines()[-1], flush=True)
     from benchmarks.common.machine import machine  # imports what a process that is timed has yet to import
 
-    name = "single_rows.json" if singles else "front_door.json"
-    (RESULTS_DIR / name).write_text(json.dumps({"machine": machine()} | found, indent=1) + "\n")
+    (RESULTS_DIR / "front_door.json").write_text(json.dumps({"machine": machine()} | found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

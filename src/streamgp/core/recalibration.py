@@ -126,6 +126,8 @@ def log_density(v: Float[AnyArray, "*#batch j"], u: Float[AnyArray, "*#batch"]) 
 def level(v: Float[AnyArray, "*#batch j"], p: Float[AnyArray, "*#batch"]) -> AnyArray:
     """Return the u with G(u) = p: the mixture's quantile of it is the recalibrated quantile of p."""
     xp = namespace(v, p)
+    if xp is np and (compiled := _compiled_level()) is not None:
+        return _level_by_kernel(compiled, v, p)
     side = xp.minimum(p, 1.0 - p)
     aim, near = ndtri(side), ndtri(xp.maximum(side, _MIN_LEVEL * 1e-3))
 
@@ -155,6 +157,22 @@ def level(v: Float[AnyArray, "*#batch j"], p: Float[AnyArray, "*#batch"]) -> Any
     inner = ndtr(search[2])
     lower = xp.where(side < _MIN_LEVEL * _edge_density(v), side / _edge_density(v), inner)
     return xp.where(p > 0.5, 1.0 - lower, lower)
+
+
+def _level_by_kernel(compiled: Any, v: Float[np.ndarray, "*#batch j"], p: Float[np.ndarray, "*#batch"]) -> np.ndarray:
+    shape = np.broadcast_shapes(v.shape[:-1], np.shape(p))
+    shares = np.array(np.broadcast_to(v, (*shape, v.shape[-1])), np.float64, order="C")
+    levels, found = np.array(np.broadcast_to(p, shape), np.float64, order="C"), np.empty(shape)
+    constants = len(STD_FACTORS), address(STD_FACTORS), _MIN_LEVEL, _CONVERGED, EDGE
+    compiled(found.size, *constants, address(shares), address(levels), address(found))
+    return found
+
+
+@cache
+def _compiled_level() -> Any:
+    """Return the kernel's `recalibrated_levels`; None where it was not built."""
+    count, at, number = ctypes.c_int64, ctypes.c_void_p, ctypes.c_double
+    return function("recalibrated_levels", [count, count, at, number, number, number, at, at, at])
 
 
 def variance_factor(v: Float[AnyArray, "*batch j"]) -> Float[AnyArray, "*batch"]:

@@ -13,9 +13,19 @@ import numpy as np
 
 _NAMES = ("streamgp_kernel.so", "streamgp_kernel.dylib", "streamgp_kernel.dll")  # hatch_build.py makes one of them
 FOLDER = Path(__file__).parent / "kernel"
-_FUNCTIONS = "learn_experts", "work_size", "learn_log_variances", "learn_level_effects", "sines_and_cosines", "sines"
-_FUNCTIONS += "learn_weights", "mix_weights", "flag_leaves", "sum_leaves"
-_FUNCTIONS += "predict_singly", "learn_singly", "guard_singly", "target_values", "learn_noise", "learn_recalibration"
+_FUNCTIONS = (
+    *("learn_experts", "work_size", "predict_singly", "learn_singly", "guard_singly"),
+    *(
+        "learn_log_variances",
+        "learn_level_effects",
+        "learn_noise",
+        "learn_recalibration",
+        "learn_weights",
+        "mix_weights",
+    ),
+    *("sines_and_cosines", "sines", "flag_leaves", "sum_leaves"),
+    *("target_values", "mixture_quantiles", "recalibrated_levels"),
+)
 
 
 @cache

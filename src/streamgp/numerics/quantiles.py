@@ -1,7 +1,9 @@
 """Quantiles of mixtures of Student's t, by Halley's method inside a shrinking bracket."""
 
+import ctypes
 import sys
 from collections.abc import Sequence
+from functools import cache
 from math import pi, sqrt
 from typing import Any, NamedTuple
 
@@ -10,12 +12,15 @@ from jaxtyping import Float
 
 from streamgp.numerics.arrays import AnyArray, namespace
 from streamgp.numerics.mixtures import Mixtures, each, evaluate, moments
+from streamgp.numerics.native import address, function
 from streamgp.numerics.student_t import ndtri
 
 _TOLERANCE = 1e-10
 # The search in double precision starts where one in single precision, with this tolerance, ends.
 _ROUGH_TOLERANCE = 1e-4
 _MAX_STEPS = 100
+# The kernel in C finds those of so many mixtures at most; of more, NumPy's vectors take no longer.
+_FEW = 8
 
 
 class _Search(NamedTuple):
@@ -34,6 +39,8 @@ def mixture_quantiles(m: Mixtures, probabilities: Sequence[Any]) -> list[Float[A
     """
     xp = namespace(m.loc)
     mean, std = moments(m)
+    if xp is np and len(mean) <= _FEW and mean.dtype == np.float64 and _compiled() is not None:
+        return [_by_kernel(m, mean, std, probability) for probability in probabilities]
     rough = _standardised(m, mean, std) if xp is np else None
     found = []
     for probability in probabilities:
@@ -49,6 +56,24 @@ def mixture_quantiles(m: Mixtures, probabilities: Sequence[Any]) -> list[Float[A
         search = _Search(mean + std * low, mean + std * high, mean + std * start, xp.zeros(mean.shape, bool))
         found.append((_find if xp is np else _find_traced)(m, search, probability, aim))
     return found
+
+
+def _by_kernel(
+    m: Mixtures, mean: Float[np.ndarray, " c"], std: Float[np.ndarray, " c"], probability: Any
+) -> Float[np.ndarray, " c"]:
+    p, found = np.array(np.broadcast_to(probability, mean.shape), np.float64), np.empty(mean.shape)
+    parts = m.weights, m.loc, m.scale, m.dof, m.log_norm, mean, std, p
+    given = [None if a is None else np.ascontiguousarray(a, np.float64) for a in parts]
+    places = (None if a is None else address(a) for a in given)
+    _compiled()(*m.loc.shape, *places, _TOLERANCE, address(found))
+    return found
+
+
+@cache
+def _compiled() -> Any:
+    """Return the kernel's `mixture_quantiles`; None where it was not built."""
+    count, at = ctypes.c_int64, ctypes.c_void_p
+    return function("mixture_quantiles", [count, count, *[at] * 8, ctypes.c_double, at])
 
 
 def _standardised(m: Mixtures, mean: Float[AnyArray, " c"], std: Float[AnyArray, " c"]) -> Mixtures:

@@ -172,9 +172,10 @@ def test_numpy_and_jax_agree():
 def test_rows_are_scored_each_by_itself(filters):
     p = experts(40, filters, 0.1)
     y = p.mean + 0.2
-    for function in (lambda p, y: p.crps(y), lambda p, y: p.quantile(0.9)):
+    # Quantiles of a few rows are found by the kernel, and to nine digits in either way.
+    for function, close in ((lambda p, y: p.crps(y), 1e-12), (lambda p, y: p.quantile(0.9), 1e-9)):
         alone = [function(jax.tree.map(lambda a, i=i: a[i : i + 1], p), y[i : i + 1]) for i in range(40)]
-        np.testing.assert_allclose(np.concatenate(alone), function(p, y), rtol=1e-12)
+        np.testing.assert_allclose(np.concatenate(alone), function(p, y), rtol=close)
 
 
 def test_a_far_wide_component_of_little_weight_does_not_cost_the_others_their_digits():

@@ -56,4 +56,10 @@ typedef struct {
 /* Learn a row's standardised innovations z (E); return the factor on its variance, 1 unless it is an outlier. */
 double learn_innovation(guard_t guard, const guard_rules_t *rules, const double *z, int outputs, int *is_outlier);
 
+/* See student_t.c. */
+double log_gamma_ratio(double a);
+double hill(double kernel, double dof);
+double ndtr(double z);
+double ndtri(double p);
+
 #endif
