@@ -73,12 +73,21 @@ static inline void multiply(int64_t F, const double *S, int is_lower, const doub
     }
 }
 
+/* Compute g = (S - W'W) x, of S (F x F) one triangle being read, W the `count` rows that wait. */
+static WIDE void product(int64_t F, const double *S, int is_lower, const double *W, int64_t count, const double *x,
+                         double *g)
+{
+    multiply(F, S, is_lower, x, g);
+    for (int64_t k = 0; k < count; k++)
+        add(F, -dot(F, W + k * F, x), W + k * F, g);
+}
+
 /* Predict a row whose features are phi (F), `stride` numbers apart for every `copies` filters.
  *
  * Writes mean (N x E), variance and gain (N, N x F), and what the covariances' decay and growth are then (N each).
  * Returns whether all variances are as large as they must be.
  */
-WIDE EXPORT int64_t predict_singly(const filters_t *s, int64_t count, const double *phi, int64_t stride, int64_t copies,
+EXPORT int64_t predict_singly(const filters_t *s, int64_t count, const double *phi, int64_t stride, int64_t copies,
                            double extra, double *loc, double *var, double *gain, double *decay, double *process)
 {
     int64_t F = s->features, E = s->outputs, are_sound = 1;
@@ -87,9 +96,7 @@ WIDE EXPORT int64_t predict_singly(const filters_t *s, int64_t count, const doub
         double *g = gain + i * F, keep = 1.0;
         decay[i] = s->decay[i];
         process[i] = s->process[i];
-        multiply(F, s->cov[i], s->is_lower[i], x, g);
-        for (int64_t k = 0; k < count; k++)
-            add(F, -dot(F, waiting + k * F, x), waiting + k * F, g);
+        product(F, s->cov[i], s->is_lower[i], waiting, count, x, g);
         if (s->reverts) {
             decay[i] *= s->shrink[i];
             process[i] *= s->shrink[i] * s->shrink[i];
@@ -111,7 +118,7 @@ WIDE EXPORT int64_t predict_singly(const filters_t *s, int64_t count, const doub
 }
 
 /* Learn the row that was predicted, by steps (N x E) and standard deviations (N); it waits as number `count`. */
-WIDE EXPORT void learn_singly(const filters_t *s, int64_t count, const double *gain, const double *decay,
+EXPORT void learn_singly(const filters_t *s, int64_t count, const double *gain, const double *decay,
                          const double *process, const double *step, const double *std)
 {
     int64_t F = s->features, E = s->outputs;
