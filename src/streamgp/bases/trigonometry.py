@@ -47,30 +47,50 @@ def _compiled() -> tuple[Any, Any]:
     return both, function("sines", [count, address, address])
 
 
-# NumPy's float64 tangent runs in vector registers on some processors where its sine does not, and nowhere costs more
-# than both: sine and cosine come from that of the half angle. All is in place, since new memory takes as long again.
+# The kernel's steps one after the other, which `numerics/kernel/sines.c` explains: all digits are the same without it.
+# Fits would make other numbers of other last digits.
+_LARGEST = 1e6
+_TURN = 6755399441055744.0
+_HALF_PI = 1.57079632673412561417e00, 6.07710050630396597660e-11, 2.02226624879595063154e-21
+_SINE = 1.58969099521155010221e-10, -2.50507602534068634195e-08, 2.75573137070700676789e-06
+_SINE += -1.98412698298579493134e-04, 8.33333333332248946124e-03, -1.66666666666666324348e-01
+_COSINE = -1.13596475577881948265e-11, 2.08757232129817482790e-09, -2.75573143513906633035e-07
+_COSINE += 2.48015872894767294178e-05, -1.38888888888741095749e-03, 4.16666666666666019037e-02
 
 
 def _both_in_numpy(angle: Float[np.ndarray, "*n m"], scale: float) -> Float[np.ndarray, "*n two_m"]:
-    m, per = angle.shape[-1], np.asarray(0.5 * angle)
-    both = np.empty((*angle.shape[:-1], 2 * m), angle.dtype)
-    t, square = both[..., :m], both[..., m:]
-    np.tan(per, out=t)
-    np.multiply(t, t, out=square)
-    np.add(square, 1.0, out=per)
-    np.divide(scale, per, out=per)
-    t *= per
-    t *= 2.0
-    np.subtract(1.0, square, out=square)
-    square *= per
-    return both
+    return np.concatenate([scale * part for part in _each_in_numpy(angle)], axis=-1)
 
 
 def _sine_in_numpy(angle: Float[np.ndarray, "*n"]) -> Float[np.ndarray, "*n"]:
-    t = np.asarray(0.5 * angle)
-    np.tan(t, out=t)
-    per = t * t
-    per += 1.0
-    t *= 2.0
-    t /= per
-    return t
+    return _each_in_numpy(angle)[0]
+
+
+def _each_in_numpy(angle: Float[np.ndarray, "*n"]) -> tuple[Float[np.ndarray, "*n"], Float[np.ndarray, "*n"]]:
+    """Return sines and cosines."""
+    if angle.dtype != np.float64:
+        return np.sin(angle), np.cos(angle)
+    beyond = ~(np.abs(angle) < _LARGEST)
+    whole = np.where(beyond, 0.0, angle) * 0.63661977236758134308 + _TURN
+    turns, x = whole - _TURN, np.where(beyond, 0.0, angle)
+    for part in _HALF_PI:
+        x = x - turns * part
+    z = x * x
+    s, c = (_polynomial(coefficients, z) for coefficients in (_SINE, _COSINE))
+    s, c = x + x * z * s, 1.0 - 0.5 * z + z * z * c
+    quarter = whole.view(np.int64)
+    odd = (quarter & 1).astype(bool)
+    sines, cosines = np.where(odd, c, s), np.where(odd, s, c)
+    sines = np.where(quarter & 2, -sines, sines)
+    cosines = np.where((quarter + 1) & 2, -cosines, cosines)
+    if beyond.any():
+        sines[beyond], cosines[beyond] = np.sin(angle[beyond]), np.cos(angle[beyond])
+    return sines, cosines
+
+
+def _polynomial(coefficients: tuple[float, ...], z: np.ndarray) -> np.ndarray:
+    first, *rest = coefficients
+    value = first
+    for coefficient in rest:
+        value = coefficient + z * value
+    return np.asarray(value)
