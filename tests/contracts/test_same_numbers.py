@@ -1,12 +1,17 @@
 """What is the same in every process: BLAS' threads, whatever other threads do, and results."""
 
+import json
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from streamgp import StreamingGPRegressor
+from streamgp.bases import Nystrom
 from streamgp.bases.centres import k_means
 from streamgp.filters.engine import rowfilter
 from streamgp.models.registry import make_spec
@@ -73,6 +78,65 @@ def test_products_of_single_rows_keep_to_one_thread(monkeypatch: pytest.MonkeyPa
             model.learn_one(x, target)
     folded = [threads for waiting, threads in seen if waiting == rowfilter.PENDING]
     assert folded and all(threads == {1} for threads in folded)
+
+
+def test_features_and_filters_of_single_rows_keep_to_one_thread(monkeypatch: pytest.MonkeyPatch):
+    """With two, on a busy machine, a row took ten times as long."""
+    rng, seen = np.random.default_rng(0), []
+    X, y = rng.normal(size=(230, 2)), rng.normal(size=230)
+    model = StreamingGPRegressor("e-doebe", bases=["nystrom"], features_per_basis=100, warmup=200, random_state=0)
+    model.partial_fit(X[:210], y[:210])
+    call = Nystrom.__call__
+
+    def watched(self: Nystrom, X: np.ndarray) -> np.ndarray:
+        seen.append(blas_threads())
+        return call(self, X)
+
+    monkeypatch.setattr(Nystrom, "__call__", watched)
+    with threadpool_limits(2):
+        for x, target in zip(X[210:], y[210:], strict=True):
+            model.predict_one(x)
+            model.learn_one(x, target)
+        assert blas_threads() == {2}
+    assert seen and all(threads == {1} for threads in seen)
+
+
+WITHOUT_KERNEL = """
+import sys
+from pathlib import Path
+from streamgp.numerics import native
+native.FOLDER = Path(sys.argv[1]) if len(sys.argv) > 1 else native.FOLDER
+import numpy as np
+from streamgp import StreamingGPRegressor
+rng = np.random.default_rng(0)
+X = rng.normal(size=(700, 3))
+y = np.sin(2.0 * X[:, 0]) + X[:, 1] * (1.0 + np.arange(700) / 700) + 0.3 * rng.standard_t(4, size=700)
+y[450] = 50.0
+found = []
+for name in ("linear", "fast", "default"):
+    model = StreamingGPRegressor(name, warmup=300, random_state=0).partial_fit(X[:300], y[:300])
+    for part in (slice(300, 400), slice(400, 620)):
+        found += model.predict(X[part], return_std=True)
+        model.partial_fit(X[part], y[part])
+    for i in range(620, 700):
+        found.append(np.array(model.predict_one(X[i])))
+        model.learn_one(X[i], y[i])
+    found.append(model.predict_quantiles(X[:5], [0.05, 0.9]).ravel())
+print(native.library() is None)
+print(np.concatenate([np.ravel(a) for a in found]).tolist())
+"""
+
+
+def test_numbers_are_the_same_without_the_kernel(tmp_path: Path):
+    said = [
+        subprocess.run([sys.executable, "-c", WITHOUT_KERNEL, *folder], capture_output=True, text=True, check=True)
+        for folder in ([], [str(tmp_path)])
+    ]
+    (built, ours), (missing, theirs) = (each.stdout.splitlines()[-2:] for each in said)
+    if built == "True":
+        pytest.skip("needs the kernel in C, which was not built")
+    assert missing == "True"
+    np.testing.assert_allclose(json.loads(ours), json.loads(theirs), rtol=1e-9, atol=1e-9)
 
 
 def test_an_error_inside_gives_blas_its_threads_back():

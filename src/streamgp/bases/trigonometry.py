@@ -47,8 +47,8 @@ def _compiled() -> tuple[Any, Any]:
     return both, function("sines", [count, address, address])
 
 
-# The kernel's steps one after the other, which `numerics/kernel/sines.c` explains: all digits are the same without it.
-# Fits would make other numbers of other last digits.
+# The kernel's steps one after the other, which `numerics/kernel/sines.c` explains. So all digits are the same without
+# it; fits would make other numbers of other last digits.
 _LARGEST = 1e6
 _TURN = 6755399441055744.0
 _HALF_PI = 1.57079632673412561417e00, 6.07710050630396597660e-11, 2.02226624879595063154e-21

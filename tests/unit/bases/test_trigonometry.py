@@ -76,9 +76,8 @@ def test_no_numbers_stay_none_and_spoil_no_other(way: None) -> None:
 def test_without_the_kernel_all_digits_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     if None in trigonometry._compiled():
         pytest.skip("the kernel was not built")
-    angles = 10.0 ** np.random.default_rng(2).uniform(-8.0, 5.9, size=(50, 200)) * np.where(
-        np.arange(200) % 2, 1.0, -1.0
-    )
+    sign = np.where(np.arange(200) % 2, 1.0, -1.0)
+    angles = sign * 10.0 ** np.random.default_rng(2).uniform(-8.0, 5.9, size=(50, 200))
     compiled = sines_and_cosines(angles, 0.1), sine(angles)
     monkeypatch.setattr(trigonometry, "_compiled", lambda: (None, None))
     np.testing.assert_array_equal(compiled[0], sines_and_cosines(angles, 0.1))
