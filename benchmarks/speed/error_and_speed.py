@@ -122,7 +122,7 @@ def mixture(
 ) -> tuple[jax.Array, jax.Array]:
     """Return mean and log density of each row, by weights that have not seen its target."""
     densities = norm.logpdf(target[:, None], loc, jnp.sqrt(var))
-    log_weights = jax.vmap(rule.predict)(scan_rule(rule, weights, densities)[1])
+    log_weights = scan_rule(rule, weights, densities)[1].log_weights
     return (jnp.exp(log_weights) * loc).sum(1), logsumexp(log_weights + densities, axis=1)
 
 

@@ -198,6 +198,7 @@ def main(
     for _ in range(runs):
         for name, source in sources.items():
             environment = os.environ | {"PYTHONPATH": f"{source}{os.pathsep}{ROOT}", "STREAMGP_CACHE": "off"}
+            environment.pop("PYTHONDONTWRITEBYTECODE", None)  # modules are there as bytecode, as in an installation
             command = [sys.executable, "-W", "ignore", "-m", "benchmarks.speed.front_door", "--only"]
             done = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True)
             found[name].append(json.loads(done.stdout.splitlines()[-1]))

@@ -79,8 +79,7 @@ def _weigh(
     rule: WeightRule, state: Any, log_density: Float[Array, "n k"]
 ) -> tuple[Any, Float[Array, "n k"], Float[Array, "n k"]]:
     """Weigh rows; return the state after them, and each row's log weights before and after its own target."""
-    state, known = scan_rule(rule, state, log_density)
-    before = jax.vmap(rule.predict)(known)
+    state, (before, _) = scan_rule(rule, state, log_density)
     return state, before, jax.vmap(posterior)(before, log_density)
 
 

@@ -146,8 +146,7 @@ class LatentEnsemble(Module):
 
         belief, (log_density, misfit) = jax.lax.map(one, (self.experts, state.belief, coordinates, level))
         log_density = log_density.T
-        rule, known = scan_rule(self.rule, state.rule, log_density, mask)
-        before = jax.vmap(self.rule.predict)(known)
+        rule, (before, _) = scan_rule(self.rule, state.rule, log_density, mask)
         counts = state.rows + jnp.sum(mask), state.seen + jnp.sum(seen, axis=0)
         return LatentState(belief, rule, *counts), LatentInfo(log_density, before, misfit, jnp.sum(errors, axis=0))
 

@@ -4,7 +4,7 @@ A rule is three functions: `init` turns a log prior into the rule's state, `pred
 next row (they have not seen its target), `update` takes in every expert's log density of that target.
 """
 
-from streamgp.weights.base import OUTLIER_LOG_DENSITY, WeightRule, present, trust, weighing
+from streamgp.weights.base import OUTLIER_LOG_DENSITY, Weighed, WeightRule, present, trust
 from streamgp.weights.mixture import Mixture, MixtureState, auto, mixture
 from streamgp.weights.rules import (
     BMA,
@@ -16,7 +16,7 @@ from streamgp.weights.rules import (
     markov,
     share,
 )
-from streamgp.weights.scan import scan_rule
+from streamgp.weights.scan import scan_rule, weighed
 from streamgp.weights.stacking import ExponentiatedGradient, NewtonState, NewtonStep
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "NewtonStep",
     "Share",
     "SoftBayes",
+    "Weighed",
     "WeightRule",
     "auto",
     "fixed_share",
@@ -40,5 +41,5 @@ __all__ = [
     "scan_rule",
     "share",
     "trust",
-    "weighing",
+    "weighed",
 ]

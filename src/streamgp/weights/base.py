@@ -1,6 +1,6 @@
 """The interface of weight rules, and the functions that several rules share."""
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -30,11 +30,8 @@ class WeightRule(Protocol):
         """Return the state before any row, from the experts' log prior weights."""
         ...
 
-    def predict(self, state: Any) -> Float[AnyArray, "*n k"]:
-        """Return log weights of the experts for the next row, whose target they have not seen.
-
-        Of several states at once too, as `scan_rule` returns them: their arrays have a leading axis then.
-        """
+    def predict(self, state: Any) -> Float[AnyArray, " k"]:
+        """Return log weights of the experts for the next row, whose target they have not seen."""
         ...
 
     def update(self, state: Any, log_density: Float[AnyArray, " k"]) -> Any:
@@ -46,13 +43,11 @@ quiet = np.errstate(divide="ignore", invalid="ignore", over="ignore")
 """In NumPy, as in JAX, weights and densities of zero have logarithms, and warn nobody."""
 
 
-def weighing(rule: WeightRule, state: Any) -> Any:
-    """Return what a rule's `predict` needs of a state: all of it, unless the rule says by `weighing` that it is less.
+class Weighed(NamedTuple):
+    """The log weights of the experts for a row, ``-inf`` of those that are absent, and of several rules, or None."""
 
-    That is what is kept of the state before each of many rows.
-    """
-    own = getattr(rule, "weighing", None)
-    return state if own is None else own(state)
+    log_weights: Float[AnyArray, "*n k"]
+    of_rules: Float[AnyArray, "*n r"] | None
 
 
 def present(log_weights: Float[AnyArray, "*n k"], absent: Bool[AnyArray, "*#n k"] | None) -> Float[AnyArray, "*n k"]:

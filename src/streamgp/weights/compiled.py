@@ -50,13 +50,13 @@ class CompiledRules:
         log_density: Float[np.ndarray, "n k"],
         is_outlier: Bool[np.ndarray, "n k"] | None,
         least: float,
-        weights: Float[np.ndarray, "n r k"] | None,
+        mixed: Float[np.ndarray, "n k"] | None,
         of_rules: Float[np.ndarray, "n r"] | None,
     ) -> int:
         """Learn rows as `StackedRules.learn` does; return how many, all before one that must be learnt in logs."""
         outliers = None if is_outlier is None else np.ascontiguousarray(is_outlier)
         density = np.ascontiguousarray(log_density)
-        given = [None if a is None else address(a) for a in (density, outliers, weights, of_rules)]
+        given = [None if a is None else address(a) for a in (density, outliers, mixed, of_rules)]
         return _learn()(self._at, len(density), *given[:2], least, *given[2:], self._memory[1])
 
     def log_mixed(self) -> Float[np.ndarray, " k"]:

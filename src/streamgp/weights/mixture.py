@@ -10,10 +10,8 @@ from streamgp.numerics.arrays import AnyArray, logsumexp, namespace
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.checkpoint.field_types import check_state
 from streamgp.numerics.module import Module, static_field
-from streamgp.weights.base import WeightRule, fresh_start, posterior, quiet, relative, weighing
+from streamgp.weights.base import WeightRule, fresh_start, posterior, quiet, relative
 from streamgp.weights.rules import BMA, SoftBayes, fixed_share, share
-
-_IN_CACHE = 1 << 14  # numbers of an array at a time: so many stay in a core's cache
 
 
 @register
@@ -21,7 +19,7 @@ class MixtureState(Module):
     """The state of each rule, and the log weights of the rules for the next row."""
 
     rules: tuple[Any, ...]
-    log_weights: Float[AnyArray, "*n r"]
+    log_weights: Float[AnyArray, " r"]
 
 
 @register
@@ -67,15 +65,10 @@ class Mixture(Module):
             check_state(rule, its)
 
     @quiet
-    def predict(self, state: MixtureState) -> Float[AnyArray, "*n k"]:
+    def predict(self, state: MixtureState) -> Float[AnyArray, " k"]:
         """Return the log of the rules' weights of the experts, averaged over the rules."""
         logs, each = state.log_weights, [rule.predict(s) for rule, s in zip(self.rules, state.rules, strict=True)]
-        if namespace(logs, *each) is np and logs.ndim > 1:
-            rows = max(1, _IN_CACHE // (len(each) * each[0].shape[-1]))
-            parts = [slice(at, at + rows) for at in range(0, len(logs), rows)]
-            mixed = [_mixed(logs[part], [a[part] for a in each]) for part in parts]
-            return np.concatenate(mixed) if mixed else np.empty_like(each[0])
-        return _mixed(logs, each)
+        return logsumexp(namespace(*each).stack(each) + logs[:, None], axis=0)
 
     @quiet
     def update(self, state: MixtureState, log_density: Float[AnyArray, " k"]) -> MixtureState:
@@ -87,19 +80,9 @@ class Mixture(Module):
         pairs = zip(self.rules, state.rules, strict=True)
         return MixtureState(tuple(rule.update(s, log_density) for rule, s in pairs), weights)
 
-    def weighing(self, state: MixtureState) -> MixtureState:
-        """Return what `predict` needs of a state."""
-        pairs = zip(self.rules, state.rules, strict=True)
-        return MixtureState(tuple(weighing(rule, its) for rule, its in pairs), state.log_weights)
-
     def rule_weights(self, state: MixtureState) -> dict[str, float]:
         """Return the weight of each rule for the next row; the sum is one."""
         return dict(zip(self.names, np.exp(np.asarray(state.log_weights)).tolist(), strict=True))
-
-
-def _mixed(of_rules: Float[AnyArray, "*n r"], each: Sequence[Float[AnyArray, "*n k"]]) -> Float[AnyArray, "*n k"]:
-    """Return the log of the rules' weights of the experts, averaged over the rules."""
-    return logsumexp(namespace(*each).stack(each, axis=-2) + of_rules[..., :, None], axis=-2)
 
 
 def mixture(rules: Mapping[str, WeightRule], share: float = 0.01) -> Mixture:

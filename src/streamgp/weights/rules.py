@@ -40,7 +40,7 @@ class BMA(Module):
         """Start from the prior."""
         return log_prior
 
-    def predict(self, state: Float[AnyArray, "*n k"]) -> Float[AnyArray, "*n k"]:
+    def predict(self, state: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
         """Return the posterior so far."""
         return state
 
@@ -96,7 +96,7 @@ class Share(Module):
         """Start from the prior after one switch."""
         return self._switch(log_prior)
 
-    def predict(self, state: Float[AnyArray, "*n k"]) -> Float[AnyArray, "*n k"]:
+    def predict(self, state: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
         """Return the weights after the switch."""
         return state
 
@@ -144,7 +144,7 @@ class Markov(Module):
         """Start from the prior after one transition."""
         return self._switch(log_prior)
 
-    def predict(self, state: Float[AnyArray, "*n k"]) -> Float[AnyArray, "*n k"]:
+    def predict(self, state: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
         """Return the weights after the transition."""
         return state
 
@@ -194,7 +194,7 @@ class DMA(Module):
         """Start from the faded prior."""
         return self._forget(log_prior)
 
-    def predict(self, state: Float[AnyArray, "*n k"]) -> Float[AnyArray, "*n k"]:
+    def predict(self, state: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
         """Return the faded weights."""
         return state
 
@@ -237,7 +237,7 @@ class SoftBayes(Module):
         """Start from the prior."""
         return log_prior
 
-    def predict(self, state: Float[AnyArray, "*n k"]) -> Float[AnyArray, "*n k"]:
+    def predict(self, state: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
         """Return the weights so far."""
         return state
 

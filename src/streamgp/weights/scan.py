@@ -10,14 +10,15 @@ from streamgp.numerics import tree
 from streamgp.numerics.arrays import AnyArray, is_jax, logsumexp, namespace, scan
 from streamgp.weights.base import (
     OUTLIER_LOG_DENSITY,
+    Weighed,
     WeightRule,
     doubt,
     normalised,
     present,
     quiet,
     relative,
-    weighing,
 )
+from streamgp.weights.mixture import Mixture
 from streamgp.weights.rules import BMA
 from streamgp.weights.stacked import StackedRules
 
@@ -30,8 +31,8 @@ def scan_rule(
     is_outlier: Bool[AnyArray, "n k"] | None = None,
     outlier_log_density: float = OUTLIER_LOG_DENSITY,
     absent: Bool[AnyArray, " k"] | None = None,
-) -> tuple[Any, Any]:
-    """Update a rule row by row; return its state after all rows, and what `predict` needs of those before each.
+) -> tuple[Any, Weighed]:
+    """Update a rule row by row; return its state after all rows, and what it said before each, of the row.
 
     Rows with a false `mask` are passed over. What a row tells against an expert is bounded by `outlier_log_density`,
     in so far as the experts take it for an outlier (1 - `trust`). Experts that are `absent` from all these rows count
@@ -46,10 +47,16 @@ def scan_rule(
     def learn(state: Any, row: tuple) -> tuple[Any, Any]:
         density, keep, outlier = row
         after = learn_row(rule, state, density, outlier, outlier_log_density, absent)
-        return tree.map(lambda a, b: xp.where(keep, a, b), after, state), weighing(rule, state)
+        return tree.map(lambda a, b: xp.where(keep, a, b), after, state), weighed(rule, state, absent)
 
     rows = tree.map(xp.asarray, (log_density, mask, is_outlier))
     return scan(learn, tree.map(xp.asarray, state), rows)
+
+
+def weighed(rule: WeightRule, state: Any, absent: Bool[AnyArray, " k"] | None = None) -> Weighed:
+    """Return what a rule says of the next row."""
+    of_rules = state.log_weights if isinstance(rule, Mixture) else None
+    return Weighed(present(rule.predict(state), absent), of_rules)
 
 
 def learn_row(
@@ -90,7 +97,7 @@ def _scan_in_numpy(
     state: Any,
     given: tuple[np.ndarray, np.ndarray | None, np.ndarray | None, np.ndarray | None],
     least: float,
-) -> tuple[Any, Any]:
+) -> tuple[Any, Weighed]:
     """Do what `scan_rule` does, rules side by side where they can be, and no work for rows that are left out."""
     log_density, mask, is_outlier, absent = given
     if is_outlier is not None and mask is None and not is_outlier.any():
@@ -100,17 +107,17 @@ def _scan_in_numpy(
     learnt = slice(0, len(log_density)) if mask is None else np.flatnonzero(mask)
     at = learnt if mask is None else np.cumsum(mask) - mask
     if log_density.shape[1] == 1 and isinstance(rule, BMA) and not np.any(state):
-        return state, np.zeros(log_density.shape)  # a single expert has all weight for good
+        return state, Weighed(np.zeros(log_density.shape), None)  # a single expert has all weight for good
     log_density = log_density[learnt]
     is_outlier = None if is_outlier is None else is_outlier[learnt]
     stacked = StackedRules.of(rule, state, absent) if np.isfinite(log_density).all() else None
     if stacked is not None:
         return _scan_stacked(stacked, log_density, is_outlier, at, least)
-    states = [weighing(rule, state)]
+    said = [weighed(rule, state, absent)]
     for i, density in enumerate(log_density):
         state = learn_row(rule, state, density, None if is_outlier is None else is_outlier[i], least, absent)
-        states.append(weighing(rule, state))
-    return state, tree.map(lambda *a: np.stack(a)[at], *states)
+        said.append(weighed(rule, state, absent))
+    return state, tree.map(lambda *a: np.stack(a)[at], *said)
 
 
 def _scan_stacked(
@@ -119,13 +126,12 @@ def _scan_stacked(
     is_outlier: Bool[np.ndarray, "m k"] | None,
     at: Any,
     least: float,
-) -> tuple[Any, Any]:
-    """Learn rows by rules side by side; return the state after them, and that before each of those `at` places."""
+) -> tuple[Any, Weighed]:
+    """Learn rows by rules side by side; return the state after them, and what was said before those `at` places."""
     some = log_density[:, rules.here]
     outlying = None if is_outlier is None else is_outlier[:, rules.here]
     R, K = rules.weights.shape
-    weights, of_rules = np.empty((len(some) + 1, R, K)), np.empty((len(some) + 1, R))
-    weights[0], of_rules[0] = rules.weights, rules.of_rules
-    rules.learn(some, outlying, least, weights[1:], of_rules[1:])
-    log_of_rules = rules.in_logs(of_rules)
-    return rules.state(weights[-1], log_of_rules[-1]), rules.state(weights[at], log_of_rules[at])
+    mixed, of_rules = np.empty((len(some) + 1, K)), np.empty((len(some) + 1, R))
+    mixed[0], of_rules[0] = rules.log_mixed_here(), rules.of_rules
+    rules.learn(some, outlying, least, mixed[1:], of_rules[1:])
+    return rules.now, Weighed(rules.of_all(mixed[at]), rules.in_users_order(of_rules[at]))

@@ -129,39 +129,40 @@ class StackedRules:
         """Return the log weights of the rules, in the order in which they are stacked."""
         return self.in_logs(self.of_rules)
 
-    def in_logs(self, of_rules: Any) -> Float[np.ndarray, "*n r"]:
+    def in_logs(self, of_rules: Float[np.ndarray, "*n r"]) -> Float[np.ndarray, "*n r"]:
         """Return the log weights of the rules, from such as `of_rules` has them."""
-        known = np.asarray(of_rules)
         with np.errstate(divide="ignore"):
-            return np.log(known) if self._fresh else known
+            return np.log(of_rules) if self._fresh else of_rules
 
-    def state(self, weights: Float[np.ndarray, "*n r k"], log_of_rules: Float[np.ndarray, "*n r"]) -> Any:
-        """Return the rule's state, or several of them, with these weights of the experts that are there."""
-        whole = weights
-        if self._absent is not None:
-            rest = np.broadcast_to(self._whole[:, self._absent], (*weights.shape[:-1], self._absent.sum()))
-            places = np.argsort(np.argsort(self._absent, kind="stable"))
-            whole = np.take(np.concatenate([weights, rest], axis=-1), places, axis=-1)
-        if not isinstance(self._rule, Mixture):
-            return whole[..., 0, :]
-        return MixtureState(tuple(whole[..., s, :] for s in self._back), log_of_rules[..., self._back])
+    def in_users_order(self, of_rules: Float[np.ndarray, "*n r"]) -> Float[np.ndarray, "*n r"] | None:
+        """Return the log weights of several rules in the order of the rule's own, from such; None of a single one."""
+        return self.in_logs(of_rules)[..., self._back] if isinstance(self._rule, Mixture) else None
 
     @property
     def now(self) -> Any:
         """Return the rule's state."""
-        return self.state(self.weights.copy(), self.log_of_rules)
+        whole = self._whole.copy()
+        whole[:, self.here] = self.weights
+        if not isinstance(self._rule, Mixture):
+            return whole[0]
+        return MixtureState(tuple(whole[s] for s in self._back), self.log_of_rules[self._back])
 
     def log_mixed(self) -> Float[np.ndarray, " k"]:
         """Return the log weights of all experts by all rules together, ``-inf`` of those that are not there."""
-        mixed = self._log_mixed() if self._kernel is None else self._kernel.log_mixed()
+        return self.of_all(self.log_mixed_here())
+
+    def of_all(self, log_weights: Float[np.ndarray, "*n h"]) -> Float[np.ndarray, "*n k"]:
+        """Return log weights of all experts, ``-inf`` of those that are not there, from those of the others."""
         if self._absent is None:
-            return mixed
-        whole = np.full(len(self._absent), -np.inf)
-        whole[self.here] = mixed
+            return log_weights
+        whole = np.full((*log_weights.shape[:-1], len(self._absent)), -np.inf)
+        whole[..., self.here] = log_weights
         return whole
 
-    def _log_mixed(self) -> Float[np.ndarray, " k"]:
-        """Return those of the experts that are there."""
+    def log_mixed_here(self) -> Float[np.ndarray, " h"]:
+        """Return the log weights of the experts that are there by all rules together."""
+        if self._kernel is not None:
+            return self._kernel.log_mixed()
         mixed = self.weights[0].copy()
         if len(self.weights) > 1:
             joint = self.weights + self.log_of_rules[:, None]
@@ -178,18 +179,19 @@ class StackedRules:
         log_density: Float[np.ndarray, "n k"],
         is_outlier: Bool[np.ndarray, "n k"] | None,
         least: float,
-        weights: Float[np.ndarray, "n r k"] | None = None,
+        mixed: Float[np.ndarray, "n k"] | None = None,
         of_rules: Float[np.ndarray, "n r"] | None = None,
     ) -> None:
         """Learn the log densities of rows by the experts that are there.
 
-        Those of a row that is an outlier to some are bounded by `least` and the log of their weight. The weights
-        after each row are written to `weights` and `of_rules`, where they are given.
+        Those of a row that is an outlier to some are bounded by `least` and the log of their weight. What all rules
+        say together after each row (see `log_mixed`), and the weights of the rules then, are written to `mixed` and
+        `of_rules`, where they are given.
         """
         at, n = 0, len(log_density)
         while at < n:
             if self._kernel is not None:
-                rest = (None if a is None else a[at:] for a in (weights, of_rules))
+                rest = (None if a is None else a[at:] for a in (mixed, of_rules))
                 outliers = None if is_outlier is None else is_outlier[at:]
                 at += self._kernel.learn(log_density[at:], outliers, least, *rest)
             if at == n:
@@ -198,8 +200,8 @@ class StackedRules:
             if is_outlier is not None and is_outlier[at].any():
                 density = self._bounded(density, is_outlier[at], least)
             self._learn_row(density - density.max())
-            if weights is not None and of_rules is not None:
-                weights[at], of_rules[at] = self.weights, self.of_rules
+            if mixed is not None and of_rules is not None:
+                mixed[at], of_rules[at] = self.log_mixed_here(), self.of_rules
             at += 1
 
     def _bounded(

@@ -71,7 +71,7 @@ class ExponentiatedGradient(Module):
         """Start from the prior after one fresh start."""
         return fresh_start(log_prior, self.share)
 
-    def predict(self, state: Float[AnyArray, "*n k"]) -> Float[AnyArray, "*n k"]:
+    def predict(self, state: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
         """Return the weights so far."""
         return state
 
@@ -141,12 +141,8 @@ class NewtonStep(Module):
         eye = xp.eye(len(log_prior), dtype=log_prior.dtype)
         return NewtonState(fresh_start(log_prior, self.mixing), eye, xp.exp(log_prior))
 
-    def predict(self, state: NewtonState | Float[AnyArray, "*n k"]) -> Float[AnyArray, "*n k"]:
+    def predict(self, state: NewtonState) -> Float[AnyArray, " k"]:
         """Return the weights so far."""
-        return state.log_weights if isinstance(state, NewtonState) else state
-
-    def weighing(self, state: NewtonState) -> Float[AnyArray, " k"]:
-        """Return what `predict` needs of a state: no matrix."""
         return state.log_weights
 
     @quiet

@@ -21,7 +21,7 @@ from streamgp.numerics import tree
 from streamgp.numerics.arrays import AnyArray, logsumexp
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.module import Module
-from streamgp.weights import OUTLIER_LOG_DENSITY, Mixture, WeightRule, present, scan_rule, trust, weighing
+from streamgp.weights import OUTLIER_LOG_DENSITY, WeightRule, scan_rule, trust, weighed
 
 
 @register
@@ -165,7 +165,7 @@ def learn_from_targets(
         is_outlier = xp.repeat(is_outlier, len(kinds.discounts), axis=1)
     least = OUTLIER_LOG_DENSITY * y.shape[1] / overlap
     weights, before = scan_rule(rule, weights, log_density, scored, is_outlier, least, absent)
-    log_weights = present(rule.predict(before), None if absent is None else absent[None])
+    log_weights = before.log_weights
     scores = xp.where(scored, logsumexp(log_weights + log_density), xp.nan)
     if is_outlier is not None:
         flagged = trust(log_weights, is_outlier) < 0.5
@@ -173,8 +173,8 @@ def learn_from_targets(
     counts, sound = None, drop_non_finite(log_weights, *experts_due[:2])
     made = sound
     if pending is not None:
-        before = _after_each(before, weighing(rule, weights))
-        made = drop_non_finite(rule.predict(before), loc, var)
+        before = _after_each(before, weighed(rule, weights))
+        made = drop_non_finite(before.log_weights, loc, var)
     u = None if levels is None and layer is None else mixed_levels(sound[0], below)
     if layer is not None and inputs is not None and u is not None:
         phi = phi_due = noise_by_input.features(inputs[1], inputs[0], *made)
@@ -188,7 +188,7 @@ def learn_from_targets(
         levels, counts = recalibration.learn_rows(levels, u, scored)
         counts = counts if pending is None else _after_each(counts, levels)
     shares = None if counts is None else recalibration.shares(counts)
-    rules = xp.exp(before.log_weights) if isinstance(rule, Mixture) else None
+    rules = None if before.of_rules is None else xp.exp(before.of_rules)
     log_weights, loc, var = made
     loc, var = xp.where(mask[:, None, None], loc, xp.nan), var if factor is None else var * factor[:, None]
     predictive = Predictive(log_weights, loc, var, dof, recalibration=shares, noise=factor)

@@ -26,7 +26,7 @@ from streamgp.numerics import tree
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.keys import Key
 from streamgp.numerics.module import Module, static_field
-from streamgp.weights import Mixture, WeightRule, scan_rule
+from streamgp.weights import WeightRule, scan_rule
 from streamgp.weights.experts import expert_weights, prior_weights, rule_weights
 
 # Rows of a block: its steps cost its square each, and what is done once for a block the size of the covariances.
@@ -188,8 +188,8 @@ class GeneralisedEnsemble(StreamModel):
             predictive = ceiling.bounded(predictive, limits)
         log_density = predictive.component_log_density(y[:, None])
         weights, before = scan_rule(self.rule, state.weights, log_density, learnt)
-        rules = np.exp(before.log_weights) if isinstance(self.rule, Mixture) else None
-        info = Info(replace(predictive, log_weights=self.rule.predict(before)), outside, rules)
+        rules = None if before.of_rules is None else np.exp(before.of_rules)
+        info = Info(replace(predictive, log_weights=before.log_weights), outside, rules)
         return GeneralisedState(filters, weights, state.last_time, top), info
 
     def _filter(

@@ -94,8 +94,10 @@ static void learn_shares(const rules_t *x, row_t row, double together)
                 new[k] += row.group[group[k]];
         }
         double whole = x->mass ? x->left[r] / sum_of(new, K) : 1.0;
-        for (int64_t k = 0; k < K; k++)
-            x->weights[r * K + k] = log(new[k] * whole);
+        for (int64_t k = 0; k < K; k++) {
+            likely[k] = new[k] * whole;
+            x->weights[r * K + k] = log(likely[k]);
+        }
     }
 }
 
@@ -104,15 +106,19 @@ static void learn_soft(const rules_t *x, row_t row)
     int64_t K = x->experts;
     for (int64_t s = 0; s < x->soft; s++) {
         int64_t r = x->bayes + x->shares + s;
-        double *weights = x->weights + r * K, of_all = x->mass ? log(row.total[r]) : row.log_total[r], sum = 0.0;
-        for (int64_t k = 0; k < K; k++)
+        double *weights = x->weights + r * K, *likely = row.likely + r * K;
+        double of_all = x->mass ? log(row.total[r]) : row.log_total[r];
+        for (int64_t k = 0; k < K; k++) {
             weights[k] = log_sum(weights[k] + x->soft_old[s], row.joint[r * K + k] + x->soft_new[s] - of_all);
+            likely[k] = exp(weights[k]);
+        }
         if (!x->mass)
             continue;
-        for (int64_t k = 0; k < K; k++)
-            sum += exp(weights[k]);
-        for (int64_t k = 0; k < K; k++)
-            weights[k] += log(x->left[r] / sum);
+        double whole = x->left[r] / sum_of(likely, K), change = log(whole);
+        for (int64_t k = 0; k < K; k++) {
+            weights[k] += change;
+            likely[k] *= whole;
+        }
     }
 }
 
@@ -137,7 +143,10 @@ static void weigh_rules(const rules_t *x, row_t row)
         x->of_rules[r] -= top + log(sum);
 }
 
-/* Learn the densities of a row; return 0, with all as it was, where a rule gives the row next to nothing. */
+/* Learn the densities of a row; return 0, with all as it was, where a rule gives the row next to nothing.
+ *
+ * In `row.likely` are the new weights in the end, not in logs.
+ */
 static int learn_row(const rules_t *x, row_t row)
 {
     int64_t K = x->experts, R = x->rules;
@@ -152,6 +161,13 @@ static int learn_row(const rules_t *x, row_t row)
             return 0;
         row.log_total[r] = log(row.total[r]);
     }
+    for (int64_t r = 0; r < x->bayes; r++) {
+        double left_over = x->mass ? x->left[r] : 1.0, change = log(left_over) - row.log_total[r];
+        for (int64_t k = 0; k < K; k++) {
+            x->weights[r * K + k] = row.joint[r * K + k] + change;
+            row.likely[r * K + k] *= left_over / row.total[r];
+        }
+    }
     if (x->mass) {
         for (int64_t r = 0; r < R; r++) {
             together += weight_of(x, r) * row.total[r];
@@ -161,11 +177,6 @@ static int learn_row(const rules_t *x, row_t row)
         for (int64_t r = 0; r < R; r++)
             row.total[r] += x->mass[r] * together;
     }
-    for (int64_t r = 0; r < x->bayes; r++) {
-        double change = (x->mass ? log(x->left[r]) : 0.0) - row.log_total[r];
-        for (int64_t k = 0; k < K; k++)
-            x->weights[r * K + k] = row.joint[r * K + k] + change;
-    }
     learn_shares(x, row, together);
     learn_soft(x, row);
     if (R > 1)
@@ -173,12 +184,60 @@ static int learn_row(const rules_t *x, row_t row)
     return 1;
 }
 
+/* Return the log weight of expert k by all rules together. */
+static double mixed_of(const rules_t *x, int64_t k)
+{
+    double most = -INFINITY, sum = 0.0;
+    for (int64_t r = 0; r < x->rules; r++)
+        most = fmax(most, x->weights[r * x->experts + k] + (x->is_linear ? 0.0 : x->of_rules[r]));
+    for (int64_t r = 0; r < x->rules; r++)
+        sum += x->is_linear ? x->of_rules[r] * exp(x->weights[r * x->experts + k] - most)
+                            : exp(x->weights[r * x->experts + k] + x->of_rules[r] - most);
+    return most + log(sum);
+}
+
+/* Let log weights of the experts that are here sum to one, where others are not. */
+static void normalise(const rules_t *x, double *mixed)
+{
+    if (!x->mass)
+        return;
+    double top = largest(mixed, x->experts), sum = 0.0;
+    for (int64_t k = 0; k < x->experts; k++)
+        sum += exp(mixed[k] - top);
+    for (int64_t k = 0; k < x->experts; k++)
+        mixed[k] -= top + log(sum);
+}
+
+/* Write the log weights of the experts that are here by all rules together. */
+EXPORT void mix_weights(const rules_t *x, double *mixed)
+{
+    for (int64_t k = 0; k < x->experts; k++)
+        mixed[k] = mixed_of(x, k);
+    normalise(x, mixed);
+}
+
+/* Do the same after a row, from the rules' new weights (R x K), which are not in logs. */
+static void mix_learnt(const rules_t *x, const double *weights, double *mixed)
+{
+    int64_t K = x->experts;
+    memset(mixed, 0, (size_t)K * sizeof(double));
+    for (int64_t r = 0; r < x->rules; r++) {
+        double rule = weight_of(x, r);
+        for (int64_t k = 0; k < K; k++)
+            mixed[k] += rule * weights[r * K + k];
+    }
+    for (int64_t k = 0; k < K; k++)
+        mixed[k] = mixed[k] > x->least_total ? log(mixed[k]) : mixed_of(x, k);
+    normalise(x, mixed);
+}
+
 /* Learn n rows of log densities (n x K); return how many were learnt before one that must be learnt in logs.
  *
- * `is_outlier` (n x K) may be NULL. After each row its weights are written to `weights` and `of_rules`, if not NULL.
+ * `is_outlier` (n x K) may be NULL. What all rules say together after each row, and the weights of the rules then, are
+ * written to `mixed` and `of_rules`, if not NULL.
  */
 EXPORT int64_t learn_weights(const rules_t *x, int64_t n, const double *log_density, const uint8_t *is_outlier,
-                             double least, double *weights, double *of_rules, double *memory)
+                             double least, double *mixed, double *of_rules, double *memory)
 {
     int64_t K = x->experts, R = x->rules;
     double *joint = memory + K, *total = joint + 2 * R * K;
@@ -189,32 +248,10 @@ EXPORT int64_t learn_weights(const rules_t *x, int64_t n, const double *log_dens
             bound(x, is_outlier + i * K, least, row.density);
         if (!learn_row(x, row))
             return i;
-        if (weights)
-            memcpy(weights + i * R * K, x->weights, (size_t)(R * K) * sizeof(double));
+        if (mixed)
+            mix_learnt(x, row.likely, mixed + i * K);
         if (of_rules)
             memcpy(of_rules + i * R, x->of_rules, (size_t)R * sizeof(double));
     }
     return n;
-}
-
-/* Write the log weights of the experts by all rules together; of those that are here, if some are absent. */
-EXPORT void mix_weights(const rules_t *x, double *mixed)
-{
-    int64_t K = x->experts, R = x->rules;
-    for (int64_t k = 0; k < K; k++) {
-        double most = -INFINITY, sum = 0.0;
-        for (int64_t r = 0; r < R; r++)
-            most = fmax(most, x->weights[r * K + k] + (x->is_linear ? 0.0 : x->of_rules[r]));
-        for (int64_t r = 0; r < R; r++)
-            sum += x->is_linear ? x->of_rules[r] * exp(x->weights[r * K + k] - most)
-                                : exp(x->weights[r * K + k] + x->of_rules[r] - most);
-        mixed[k] = most + log(sum);
-    }
-    if (!x->mass)
-        return;
-    double top = largest(mixed, K), sum = 0.0;
-    for (int64_t k = 0; k < K; k++)
-        sum += exp(mixed[k] - top);
-    for (int64_t k = 0; k < K; k++)
-        mixed[k] -= top + log(sum);
 }

@@ -177,7 +177,7 @@ def _mixed_density(model: Ensemble, density: np.ndarray) -> np.ndarray:
     """Compute the log density of the mixture, by the model's rule."""
     rows = jnp.asarray(density)
     _, known = scan_rule(model.rule, model.rule.init(model.log_prior), rows)
-    return np.asarray(jax.nn.logsumexp(jax.vmap(model.rule.predict)(known) + rows, axis=1))
+    return np.asarray(jax.nn.logsumexp(known.log_weights + rows, axis=1))
 
 
 def _add_up_regret(loss: np.ndarray, reference: np.ndarray) -> np.ndarray:
