@@ -66,6 +66,7 @@ class Changes:
 
     def make(self) -> None:
         """Change this process."""
+        from streamgp.service import log_files
         from streamgp.service.log import EventLog
 
         for name, value in self.constants.items():
@@ -75,7 +76,7 @@ class Changes:
         if self.renew_bytes is not None:
             EventLog.renew_if_large.__defaults__ = (self.renew_bytes,)
         if not self.synchronous:
-            EventLog._open = _unsynced(EventLog._open)  # type: ignore[method-assign]
+            log_files._open = _unsynced(log_files._open)
         if self.files is not None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (self.files, self.files))
         if self.die_at is not None:
@@ -84,8 +85,8 @@ class Changes:
 
 
 def _unsynced(opened: Callable[..., Any]) -> Callable[..., Any]:
-    def open_log(self: Any, path: Path) -> Any:
-        db = opened(self, path)
+    def open_log(path: Path) -> Any:
+        db = opened(path)
         db.execute("PRAGMA synchronous=OFF")
         return db
 
