@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from streamgp.core import AnyArray, namespace
-from streamgp.numerics.native import address, function
+from streamgp.numerics.native import addresses, function
 
 if TYPE_CHECKING:
     from sklearn.ensemble import HistGradientBoostingRegressor
@@ -44,8 +44,8 @@ def leaf_flags(X: Float[AnyArray, "n d"], splits: Splits, leaves: int) -> Float[
     found, columns = np.zeros((*stack, len(X), T * leaves)), np.empty((X.shape[1], _ROWS))
     X, splits = np.ascontiguousarray(X), _contiguous(splits)
     for g in np.ndindex(*stack):
-        its = [address(a[g]) for a in splits]
-        compiled[0](*X.shape, address(X), T, S, *its, leaves, 1.0 / np.sqrt(T), address(columns), address(found[g]))
+        its, into = addresses(*(a[g] for a in splits)), addresses(columns, found[g])
+        compiled[0](*X.shape, *addresses(X), T, S, *its, leaves, 1.0 / np.sqrt(T), *into)
     return found
 
 
@@ -61,19 +61,8 @@ def leaf_sums(
     found, columns = np.zeros((*stack, len(X), E)), np.empty((X.shape[1], _ROWS))
     X, splits, value = np.ascontiguousarray(X), _contiguous(splits), np.ascontiguousarray(value, np.float64)
     for g in np.ndindex(*stack):
-        its = [address(a[g]) for a in splits]
-        compiled[1](
-            *X.shape,
-            address(X),
-            E,
-            T,
-            S,
-            *its,
-            value.shape[-1],
-            address(value[g]),
-            address(columns),
-            address(found[g]),
-        )
+        its, into = addresses(*(a[g] for a in splits)), addresses(value[g], columns, found[g])
+        compiled[1](*X.shape, *addresses(X), E, T, S, *its, value.shape[-1], *into)
     return found
 
 

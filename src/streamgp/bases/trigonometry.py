@@ -42,9 +42,9 @@ def sine(angle: Float[AnyArray, "*n"]) -> Float[AnyArray, "*n"]:
 @cache
 def _compiled() -> tuple[Any, Any]:
     """Return the compiled functions, or None where they were not built."""
-    count, address = ctypes.c_int64, ctypes.c_void_p
-    both = function("sines_and_cosines", [count, count, address, ctypes.c_double, address])
-    return both, function("sines", [count, address, address])
+    count, at = ctypes.c_int64, ctypes.c_void_p
+    both = function("sines_and_cosines", [count, count, at, ctypes.c_double, at])
+    return both, function("sines", [count, at, at])
 
 
 # The kernel's steps one after the other, which `numerics/kernel/sines.c` explains. So all digits are the same without
@@ -71,8 +71,9 @@ def _each_in_numpy(angle: Float[np.ndarray, "*n"]) -> tuple[Float[np.ndarray, "*
     if angle.dtype != np.float64:
         return np.sin(angle), np.cos(angle)
     beyond = ~(np.abs(angle) < _LARGEST)
-    whole = np.where(beyond, 0.0, angle) * 0.63661977236758134308 + _TURN
-    turns, x = whole - _TURN, np.where(beyond, 0.0, angle)
+    x = np.where(beyond, 0.0, angle)
+    whole = x * 0.63661977236758134308 + _TURN
+    turns = whole - _TURN
     for part in _HALF_PI:
         x = x - turns * part
     z = x * x

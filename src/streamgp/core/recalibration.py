@@ -25,7 +25,7 @@ import scipy.special
 from jaxtyping import Bool, Float
 
 from streamgp.numerics.arrays import AnyArray, is_jax, namespace, scan
-from streamgp.numerics.native import address, function
+from streamgp.numerics.native import address, addresses, function
 from streamgp.numerics.student_t import ndtr, ndtri
 
 STD_FACTORS = np.array([0.2, 0.4, 0.7, 1.0, 1.5, 2.5])
@@ -83,11 +83,11 @@ def _learn_rows(
 ) -> tuple[Float[np.ndarray, "e j"], Float[np.ndarray, "n e j"]]:
     """Do the same in NumPy: what does not depend on the counts for all rows at once."""
     learnt = np.isfinite(u) & mask[:, None]
-    densities = np.ascontiguousarray(_densities(_scores(np.where(learnt, u, 0.5))))
+    densities = np.ascontiguousarray(_densities(_scores(np.where(learnt, u, 0.5))), np.float64)
     before = np.empty((len(u) + 1, *counts.shape))
     before[0] = counts
     if (compiled := _compiled()) is not None:
-        compiled(len(u), *counts.shape, MEMORY, address(densities), address(learnt), address(before))
+        compiled(len(u), *counts.shape, MEMORY, *addresses(densities, learnt, before))
         return before[-1], before[:-1]
     whole = np.asarray(learnt.all(1))
     for i, density in enumerate(densities):
@@ -164,7 +164,7 @@ def _level_by_kernel(compiled: Any, v: Float[np.ndarray, "*#batch j"], p: Float[
     shares = np.array(np.broadcast_to(v, (*shape, v.shape[-1])), np.float64, order="C")
     levels, found = np.array(np.broadcast_to(p, shape), np.float64, order="C"), np.empty(shape)
     constants = len(STD_FACTORS), address(STD_FACTORS), _MIN_LEVEL, _CONVERGED, EDGE
-    compiled(found.size, *constants, address(shares), address(levels), address(found))
+    compiled(found.size, *constants, *addresses(shares, levels, found))
     return found
 
 

@@ -24,7 +24,7 @@ from scipy.linalg import get_lapack_funcs
 from streamgp.numerics import tree
 from streamgp.numerics.arrays import AnyArray, namespace
 from streamgp.numerics.checkpoint.encoding import register
-from streamgp.numerics.native import address, function
+from streamgp.numerics.native import address, addresses, function
 
 MIN_THRESHOLD, MAX_THRESHOLD = 4.0, 8.0  # c, in standard deviations
 LEVEL_MEMORY = 0.98  # discount of the level of the squared innovations
@@ -170,7 +170,7 @@ class RowGuard:
         self._guard = Guard(*map(joined, *guards))
         n, E = self._guard.level.shape
         self._row = np.empty((n, E)), np.empty(n), np.empty(n, bool), np.empty(E)
-        self._places = [address(a) for a in (*self._guard, *self._row)]
+        self._places = addresses(*self._guard, *self._row)
         split = zip(*(np.split(a, ends) for a in self._guard), strict=True)
         self.parts = [
             Guard(*(a.reshape(*batch, *a.shape[1:]) for a in part))

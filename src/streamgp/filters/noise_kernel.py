@@ -8,17 +8,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.numerics.native import address, function
+from streamgp.numerics.native import addresses, function, structure
 
-
-class _Fields(ctypes.Structure):
-    """`noise_t`, field by field."""
-
-    _fields_ = [
-        *((name, ctypes.c_int64) for name in ("filters", "kinds", "outputs")),
-        *((name, ctypes.c_void_p) for name in ("discount", "half")),
-        *((name, ctypes.c_double) for name in ("min_factor", "max_learnt")),
-    ]
+# `noise_t` of the kernel.
+_Fields = structure(("filters", "kinds", "outputs"), ("min_factor", "max_learnt"), ("discount", "half"))
 
 
 def is_compiled() -> bool:
@@ -52,10 +45,11 @@ def learn_noise(
     for first in state:
         states.append(np.empty((len(rows[0]) + 1, *first.shape)))  # type: ignore[arg-type]
         states[-1][0] = first
-    fields = _Fields(*state[1].shape, address(discount), address(half), min_factor, max_learnt)
-    given = [None if a is None else np.ascontiguousarray(a) for a in rows]
-    places = (None if a is None else address(a) for a in (*given, *states))
-    _compiled()(ctypes.addressof(fields), len(states[0]) - 1, *places)
+    fields = _Fields(*state[1].shape, min_factor, max_learnt, *addresses(discount, half))
+    *numbers, outliers = rows
+    given = [None if a is None else np.ascontiguousarray(a, np.float64) for a in numbers]
+    given.append(None if outliers is None else np.ascontiguousarray(outliers))
+    _compiled()(ctypes.addressof(fields), len(states[0]) - 1, *addresses(*given, *states))
     return states
 
 

@@ -45,6 +45,20 @@ def function(name: str, arguments: Sequence[Any], returns: Any = None) -> Any:
     return compiled
 
 
+def structure(
+    counts: Sequence[str] = (), numbers: Sequence[str] = (), arrays: Sequence[str] = ()
+) -> type[ctypes.Structure]:
+    """Return a structure of the kernel with these fields: int64 first, then doubles, then addresses of arrays."""
+    types = (ctypes.c_int64, counts), (ctypes.c_double, numbers), (ctypes.c_void_p, arrays)
+    fields = [(name, kind) for kind, names in types for name in names]
+    return type("Structure", (ctypes.Structure,), {"_fields_": fields})
+
+
+def addresses(*arrays: np.ndarray | None) -> list[int | None]:
+    """Return where each array's numbers are; None of none."""
+    return [None if a is None else address(a) for a in arrays]
+
+
 def address(a: np.ndarray) -> int:
     """Return where an array's numbers are."""
     writable: Any = a

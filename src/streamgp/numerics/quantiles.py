@@ -12,7 +12,7 @@ from jaxtyping import Float
 
 from streamgp.numerics.arrays import AnyArray, namespace
 from streamgp.numerics.mixtures import Mixtures, each, evaluate, moments
-from streamgp.numerics.native import address, function
+from streamgp.numerics.native import addresses, function
 from streamgp.numerics.student_t import ndtri
 
 _TOLERANCE = 1e-10
@@ -64,8 +64,7 @@ def _by_kernel(
     p, found = np.array(np.broadcast_to(probability, mean.shape), np.float64), np.empty(mean.shape)
     parts = m.weights, m.loc, m.scale, m.dof, m.log_norm, mean, std, p
     given = [None if a is None else np.ascontiguousarray(a, np.float64) for a in parts]
-    places = (None if a is None else address(a) for a in given)
-    _compiled()(*m.loc.shape, *places, _TOLERANCE, address(found))
+    _compiled()(*m.loc.shape, *addresses(*given), _TOLERANCE, *addresses(found))
     return found
 
 

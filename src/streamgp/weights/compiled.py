@@ -8,21 +8,14 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-from streamgp.numerics.native import address, function
+from streamgp.numerics.native import address, addresses, function, structure
 
 # The fields of `rules_t`, in order.
 _COUNTS = "experts", "rules", "bayes", "shares", "soft", "pools", "most_groups", "is_linear"
 _NUMBERS = "fresh", "least_total"
 _ARRAYS = "weights", "of_rules", "keep", "add", "soft_old", "soft_new", "pool_share", "pool_group"
 _ARRAYS += "pool_rate", "pooled", "mass", "left"
-
-
-class _Fields(ctypes.Structure):
-    _fields_ = [
-        *((name, ctypes.c_int64) for name in _COUNTS),
-        *((name, ctypes.c_double) for name in _NUMBERS),
-        *((name, ctypes.c_void_p) for name in _ARRAYS),
-    ]
+_Fields = structure(_COUNTS, _NUMBERS, _ARRAYS)
 
 
 class CompiledRules:
@@ -55,9 +48,9 @@ class CompiledRules:
     ) -> int:
         """Learn rows as `StackedRules.learn` does; return how many, all before one that must be learnt in logs."""
         outliers = None if is_outlier is None else np.ascontiguousarray(is_outlier)
-        density = np.ascontiguousarray(log_density)
-        given = [None if a is None else address(a) for a in (density, outliers, mixed, of_rules)]
-        return _learn()(self._at, len(density), *given[:2], least, *given[2:], self._memory[1])
+        density = np.ascontiguousarray(log_density, np.float64)
+        rows, into = addresses(density, outliers), addresses(mixed, of_rules)
+        return _learn()(self._at, len(density), *rows, least, *into, self._memory[1])
 
     def log_mixed(self) -> Float[np.ndarray, " k"]:
         """Return the log weights, by all rules together, of the experts that are there."""
@@ -72,12 +65,8 @@ def is_compiled() -> bool:
 
 @cache
 def _learn() -> Any:
-    address, number = ctypes.c_void_p, ctypes.c_double
-    return function(
-        "learn_weights",
-        [address, ctypes.c_int64, address, address, number, address, address, address],
-        ctypes.c_int64,
-    )
+    count, at, number = ctypes.c_int64, ctypes.c_void_p, ctypes.c_double
+    return function("learn_weights", [at, count, at, at, number, at, at, at], count)
 
 
 @cache

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import invgamma
 
+from kernel_forms import in_both_forms
 from streamgp.core import recalibration
 from streamgp.filters import noise
 from streamgp.filters.noise import NoiseState, parse
@@ -45,12 +46,7 @@ def same(ours: Any, theirs: Any) -> None:
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-300)
 
 
-@pytest.fixture(params=["kernel", "NumPy"])
-def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Learn rows in the kernel, then without it."""
-    if request.param == "kernel" and not is_compiled():
-        pytest.skip("needs the kernel in C, which was not built")
-    monkeypatch.setattr(noise, "is_compiled", lambda: request.param == "kernel")
+form = in_both_forms(noise, "is_compiled", lambda: False, is_compiled())
 
 
 @pytest.mark.usefixtures("form")

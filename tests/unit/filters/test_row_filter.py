@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from kernel_forms import in_both_forms
 from oracles.loop_filter import loop_filter
 from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.engine import row_kernel, rowfilter
@@ -18,12 +19,7 @@ FORMS = pytest.mark.usefixtures("form")
 DECAY, DIFFUSION = [1.0, 1.0, 0.97], [0.0, 0.02, 1.0 - 0.97**2]
 
 
-@pytest.fixture(params=["kernel", "NumPy"])
-def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "NumPy":
-        monkeypatch.setattr(rowfilter, "row_kernel", lambda *_: None)
-    elif row_kernel._functions() is None:
-        pytest.skip("needs the kernel in C, which was not built")
+form = in_both_forms(rowfilter, "row_kernel", lambda *_: None, row_kernel._functions() is not None)
 
 
 def covariance(rng: np.random.Generator, *shape: int) -> np.ndarray:

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from kernel_forms import in_both_forms
 from streamgp.numerics import tree
 from streamgp.weights import (
     BMA,
@@ -107,12 +108,7 @@ CASES = {
 }
 
 
-@pytest.fixture(params=["kernel", "NumPy"])
-def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Learn rows in the kernel, then without it."""
-    if request.param == "kernel" and not is_compiled():
-        pytest.skip("needs the kernel in C, which was not built")
-    monkeypatch.setattr(side_by_side, "is_compiled", lambda: request.param == "kernel")
+form = in_both_forms(side_by_side, "is_compiled", lambda: False, is_compiled())
 
 
 @pytest.mark.usefixtures("form")
@@ -171,3 +167,12 @@ def test_a_second_chunk_goes_on_from_the_first():
         state, _ = scan_rule(rule, state, rows[at])
     for ours, theirs in zip(tree.leaves(state), tree.leaves(whole), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=2e-12)
+
+
+@pytest.mark.usefixtures("form")
+def test_densities_in_single_precision_are_read_as_such():
+    rule, rows = STACKED["auto"], ordinary().astype(np.float32)
+    state = rule.init(np.full(K, -np.log(K)))
+    found, wanted = (scan_rule(rule, state, each) for each in (rows, rows.astype(np.float64)))
+    for ours, theirs in zip(tree.leaves(found), tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from streamgp.filters.engine.row_covariances import Triangles, Whole
-from streamgp.numerics.native import address, function
+from streamgp.numerics.native import address, addresses, function, structure
 
 
 class RowPrediction(NamedTuple):
@@ -37,11 +37,8 @@ class RowArrays(NamedTuple):
     least_var: Float[np.ndarray, "g r"]
 
 
-class _Fields(ctypes.Structure):
-    _fields_ = [
-        *((name, ctypes.c_int64) for name in ("filters", "features", "outputs", "room", "reverts", "moves")),
-        *((name, ctypes.c_void_p) for name in ("cov", "is_lower", *RowArrays._fields)),
-    ]
+_COUNTS = "filters", "features", "outputs", "room", "reverts", "moves"
+_Fields = structure(_COUNTS, (), ("cov", "is_lower", *RowArrays._fields))
 
 
 class RowKernel:
@@ -54,15 +51,15 @@ class RowKernel:
         (G, R, room, F), E = arrays.pending.shape, arrays.mean.shape[2]
         self._shape = G, R, F, E
         self._held = cov, *cov.places, *arrays
-        self._fields = _Fields(G * R, F, E, room, reverts, moves, *(address(a) for a in self._held[1:]))
+        self._fields = _Fields(G * R, F, E, room, reverts, moves, *addresses(*self._held[1:]))
         self._at = ctypes.addressof(self._fields)
         # What goes in and out lies in the same places for every row.
         self._phi, self._step, self._std = np.empty((G, F)), np.empty((G, R, E)), np.empty((G, R))
         loc, gain, (var, decay, process) = np.empty((G, R, E)), np.empty((G, R, F)), np.empty((3, G, R))
         self._prediction = RowPrediction(loc, var, gain, decay, process)
         self._phi_at = address(self._phi)
-        self._into = [address(a) for a in self._prediction]
-        self._given = [*self._into[2:], address(self._step), address(self._std)]
+        self._into = addresses(*self._prediction)
+        self._given = [*self._into[2:], *addresses(self._step, self._std)]
 
     def predict(self, phi: Float[np.ndarray, "*g f"], extra: float, count: int) -> tuple[RowPrediction, bool]:
         """Predict a row after `count` that wait; return also whether all variances are sound.

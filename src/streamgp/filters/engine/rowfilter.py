@@ -15,7 +15,6 @@ from streamgp.filters.engine.row_covariances import covariances
 from streamgp.filters.engine.row_kernel import RowArrays, RowPrediction, row_kernel
 from streamgp.filters.guard import Guard
 from streamgp.filters.kalman import ExpertVariances, FilterState, predict_row
-from streamgp.numerics.threads import one_blas_thread
 
 PENDING = 32  # rows in the buffer at most; a row costs O(F^2 + PENDING F)
 # The buffer is folded in once the weights have decayed by this factor since it was empty.
@@ -93,20 +92,18 @@ class RowFilter:
         row = phi[..., None, :]
         column = row[..., None]
         decay, process_variance = self.decay, self.process_variance
-        # Two threads would wait for each other, up to a hundred times as long on a busy machine.
-        with one_blas_thread():
-            gain = self.cov.product(phi)
-            if count:
-                waiting = self.pending[:, :, :count]
-                gain -= (np.swapaxes(waiting @ column, -1, -2) @ waiting)[:, :, 0]
-            keep, noise = None, self.noise_var + extra
-            if self.reverts:
-                decay, process_variance = decay * self.shrink, process_variance * (self.shrink * self.shrink)
-                keep = decay * decay
-            if self.moves:
-                process_variance = process_variance + self.grown
-            gain, var = predict_row(gain, row, keep, process_variance if self.moves else None, noise)
-            loc = (self.mean @ column)[..., 0]
+        gain = self.cov.product(phi)
+        if count:
+            waiting = self.pending[:, :, :count]
+            gain -= (np.swapaxes(waiting @ column, -1, -2) @ waiting)[:, :, 0]
+        keep, noise = None, self.noise_var + extra
+        if self.reverts:
+            decay, process_variance = decay * self.shrink, process_variance * (self.shrink * self.shrink)
+            keep = decay * decay
+        if self.moves:
+            process_variance = process_variance + self.grown
+        gain, var = predict_row(gain, row, keep, process_variance if self.moves else None, noise)
+        loc = (self.mean @ column)[..., 0]
         if self.reverts:
             loc = loc * self.shrink[..., None]
         return RowPrediction(loc, var, gain, decay, process_variance), bool((var >= self.least_var).all())

@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int
 from streamgp.core import Predictive, namespace, noise_by_input, recalibration
 from streamgp.core.noise_by_input import NoiseByInput
 from streamgp.filters.noise import NoiseKinds, NoiseState
-from streamgp.models.gaussian.target_values import mixed_levels, target_values
+from streamgp.models.gaussian.target_values import mixed_levels, target_levels, target_values
 from streamgp.numerics import tree
 from streamgp.numerics.arrays import AnyArray, logsumexp
 from streamgp.numerics.checkpoint.encoding import register
@@ -224,7 +224,7 @@ def _levels(
 ) -> Float[AnyArray, "n e"]:
     """Return the levels of targets under a mixture, given as `drop_non_finite` does, with variances by a factor."""
     log_weights, loc, var = mixture
-    return mixed_levels(log_weights, target_values(loc, var * factor[:, None], dof, y, copies)[1])
+    return mixed_levels(log_weights, target_levels(loc, var * factor[:, None], dof, y, copies))
 
 
 def fill_missing_density(log_density: Float[AnyArray, "*n k"]) -> Float[AnyArray, "*n k"]:

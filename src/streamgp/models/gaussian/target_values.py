@@ -11,7 +11,7 @@ from jaxtyping import Float
 from streamgp.numerics import student_t
 from streamgp.numerics.arrays import AnyArray, namespace
 from streamgp.numerics.mixtures import INFINITE_DOF
-from streamgp.numerics.native import address, function
+from streamgp.numerics.native import addresses, function
 
 _LOG_2PI = log(2.0 * pi)
 
@@ -74,7 +74,7 @@ def _by_kernel(loc: Any, var: Any, dof: Any, y: Any, kinds: int, with_density: b
     loc, var, y = (np.ascontiguousarray(a) for a in (loc, var, y))
     dof = None if dof is None else np.ascontiguousarray(dof, np.float64)
     density, below = np.empty(loc.shape) if with_density else None, np.empty(loc.shape)
-    compiled(*loc.shape, kinds, *(None if a is None else address(a) for a in (loc, var, dof, y, density, below)))
+    compiled(*loc.shape, kinds, *addresses(loc, var, dof, y, density, below))
     return density, below
 
 

@@ -6,8 +6,8 @@
 /* Sizes and constants: k filters, J kinds, E outputs; discounts and gains of the kinds (J each). */
 typedef struct {
     int64_t filters, kinds, outputs;
-    const double *discount, *half;
     double min_factor, max_learnt;
+    const double *discount, *half;
 } noise_t;
 
 /* Learn n rows: errors and variances of the filters (n x k x E), what is left of an error by kind (n x J).
