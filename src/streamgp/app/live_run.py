@@ -201,7 +201,7 @@ class LiveRun:
             learner,
             named_kinds(self.session.results(), schema.feature_names),
             targets=self.settings.targets,
-            features=schema.input_names(learner.calendar),
+            features=schema.input_names(learner.categories.entries),
             seconds=self.clock.result(),
             learnt=self.rows - max(first_row, learner.warmup),
         )

@@ -180,6 +180,10 @@ class StreamInputs:
         inputs = replace(self, bounds=self.bounds.learn(own)[0]) if self.bounds.counts else self
         return ReadRows(X, None, np.zeros(len(X), np.int64), True), inputs
 
+    def only_lack(self, X: np.ndarray) -> bool:
+        """Return whether all that keeps rows from being whole are gaps, of which it is known what they matter."""
+        return self.gains is not None and not self.bounds.clip(X[:, : self._own]).beyond.any()
+
     def with_read(self, X: np.ndarray) -> "StreamInputs":
         """Return what is known once the imputer has learnt rows that were whole, as `read` returned them."""
         return replace(self, imputer=self.imputer.learn(X[:, : self._own], *self._center_and_scale())[1])
