@@ -21,7 +21,7 @@ from streamgp.stream.categories import Categories
 from streamgp.stream.driver import Driver, max_batch
 from streamgp.stream.gains import predicted_at
 from streamgp.stream.learn_step import due_after, first_state, leading, next_batch, predict_after, predict_next
-from streamgp.stream.paths import draw_paths
+from streamgp.stream.paths import draw_paths, generator
 from streamgp.stream.rows import RawRows
 from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
@@ -199,7 +199,7 @@ class StreamLearner:
     @in_float64
     def weights(self) -> np.ndarray:
         """The experts' weights for the next row."""
-        return self._state.weights if self._latest is None or self._row_engine is None else self._row_engine.weights
+        return self.state.weights if self._latest is None or self._row_engine is None else self._row_engine.weights
 
     @property
     @in_float64
@@ -228,11 +228,12 @@ class StreamLearner:
 
     def predict_next(self, X: np.ndarray, times: np.ndarray | None) -> AnyPredictive:
         """Predict the same on the scale that is learnt."""
-        return predict_next(self.settings, self.state, X, times)
+        driver = self._taking(X, begins=False)
+        return predict_next(self.settings, self.state, X, times) if driver is None else driver.predict(X, times)
 
     def predict_after(self, rows: RawRows, unlearnt: np.ndarray, *, following: bool = True) -> Info:
         """Predict rows after others that were not learnt: see `streamgp.stream.learn_step.predict_after`."""
-        driver = self._taking(rows.X) if len(rows.X) == 1 and self.is_warmed_up else None
+        driver = self._taking(rows.X, begins=False)
         if driver is None:
             return predict_after(self.settings, self.state, rows, unlearnt, following=following)
         return self._described(driver.predict_after(rows.X, rows.times, unlearnt))
@@ -241,17 +242,16 @@ class StreamLearner:
         """Return what is predicted of the next target at inputs without gaps: see `streamgp.stream.gains`."""
         return predicted_at(self.settings, self.state, X, time)
 
-    def paths(self, X: np.ndarray, times: np.ndarray | None, n: int) -> np.ndarray:
+    def paths(
+        self, X: np.ndarray, times: np.ndarray | None, n: int, rng: np.random.Generator | None = None
+    ) -> np.ndarray:
         """Draw the targets of the next h rows jointly, n times: (n, h, E); see `streamgp.stream.paths`.
 
-        The draws depend on the seed and on the rows learnt.
+        The draws depend on the seed and on the rows learnt, or on a generator.
         """
-        rng = np.random.default_rng([self.settings.seed % 2**64, self.rows])
-        return self.draw_paths(X, times, n, rng)
-
-    def draw_paths(self, X: np.ndarray, times: np.ndarray | None, n: int, rng: np.random.Generator) -> np.ndarray:
-        """Draw the same by a generator."""
-        return draw_paths(self.settings, self.state, X, times, n, rng)
+        return draw_paths(
+            self.settings, self.state, X, times, n, generator(self.settings, self.state) if rng is None else rng
+        )
 
     def kept_rows(self) -> np.ndarray:
         """Return inputs of rows of the whole stream without gaps: see `streamgp.stream.attribution`."""
@@ -364,9 +364,12 @@ class StreamLearner:
     def _learns_singly(self) -> bool:
         return _learns_rows(type(self._state.model)) and not self.settings.horizon
 
-    def _taking(self, X: np.ndarray) -> Driver | None:
-        """Return what takes a row after the warm-up by itself; None where it is learnt as rows of a batch are."""
-        if not self._learns_singly:
+    def _taking(self, X: np.ndarray, *, begins: bool = True) -> Driver | None:
+        """Return what takes a row after the warm-up by itself; None where it is taken as rows of a batch are.
+
+        Unless it `begins` here nothing changes, so that many threads may predict by a learner that is not taught.
+        """
+        if len(X) != 1 or not (self._learns_singly and (begins or self._latest is not None)):
             return None
         state = self._state
         if self._latest is None:
