@@ -346,3 +346,44 @@ def test_a_target_far_out_does_not_decide_the_scores_without_outliers():
     assert found[1][0] == [60, 120]
     assert found[1][1]["rmse"] > 1e9
     assert found[1][1]["unflagged"]["rmse"] < 1.5 * found[0][1]["rmse"]
+
+
+def test_a_checkpoint_knows_that_a_label_of_an_earlier_row_came():
+    X, y, _ = stream("robust")
+    late = LateLabels(make("robust"))
+    for r in range(60):
+        next(late.predict(X[r : r + 1]))
+        if r >= 4 and r != 52:
+            late.learn([r - 4], y[r - 4][None])
+    late.refresh()
+    late.learn([48], y[48][None])  # after those of rows 49 to 55
+    again = LateLabels.from_tree(restored(late.learner), decode(*encode(late.to_tree()), {}))
+    found = [row_by_row(next(each.predict(X[60:61]))[1].predictive) for each in (late, again)]
+    close(found[0], found[1])
+    assert again.learner.rows == late.learner.rows == 56
+
+
+def test_a_row_is_learnt_once_if_the_renewal_after_it_is_interrupted(monkeypatch: pytest.MonkeyPatch):
+    def interrupted(*given: Any) -> Any:
+        raise KeyboardInterrupt
+
+    X, y, _ = stream("renewed")
+    late = LateLabels(make("renewed"))
+    for r in range(70):
+        next(late.predict(X[r : r + 1]))
+        if r >= 4:
+            late.learn([r - 4], y[r - 4][None])
+    rows = max(late.learner.rows, 66)
+    monkeypatch.setattr("streamgp.stream.learner.due_after", interrupted)
+    for r in range(70, 140):
+        try:
+            next(late.predict(X[r : r + 1]))
+        except KeyboardInterrupt:
+            break
+        late.learn([r - 4], y[r - 4][None])
+        rows += 1
+    else:
+        pytest.fail("expected a renewal")
+    monkeypatch.undo()
+    late.refresh()
+    assert late.learner.rows == rows
