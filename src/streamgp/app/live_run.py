@@ -68,7 +68,7 @@ class LiveRun:
 
     @property
     def rows(self) -> int:
-        """Rows predicted and scored."""
+        """Count the rows that were predicted and scored."""
         return self.session.metrics.rows
 
     def run(self) -> Outcome:

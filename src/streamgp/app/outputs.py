@@ -106,7 +106,7 @@ class RunDirectory:
         """Empty the directory for a new run; results of an earlier one are removed."""
         with self._writing():
             self._parts.mkdir(parents=True, exist_ok=True)
-            # Renamed first: half a checkpoint would look like a damaged one.
+            # The checkpoint is renamed before it is deleted: half of one would look damaged.
             gone = self.directory / ".checkpoint.old"
             shutil.rmtree(gone, ignore_errors=True)
             if self.checkpoint.exists():
@@ -223,7 +223,7 @@ class RunDirectory:
                 self._join(table)
             self._write_forecasts()
             write_json(self.directory / "metrics.json", metrics)
-            # Renamed first: a folder with some of its parts could not be distinguished from one with all of them.
+            # The folder is renamed before it is deleted: with a part of its files it would look whole.
             gone = self.directory / ".parts.old"
             shutil.rmtree(gone, ignore_errors=True)
             os.replace(self._parts, gone)

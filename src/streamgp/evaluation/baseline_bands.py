@@ -96,7 +96,7 @@ class _Law(NamedTuple):
 
     @classmethod
     def of(cls, errors: Float[np.ndarray, " n"]) -> "_Law | None":
-        """Return that of errors; None of none."""
+        """Return the law of some errors; None where there is no error."""
         n = len(errors)
         if not n:
             return None

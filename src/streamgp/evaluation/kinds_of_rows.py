@@ -41,7 +41,7 @@ class KindsOfRows:
 
     def __init__(self, targets: int, values: int) -> None:
         self._fifths = Fifths(values)
-        # Rows, rows held and sums of widths.
+        # Along the first axis: rows, rows that the band held, and sums of widths.
         self._sums = np.zeros((3, targets, values, FIFTHS))
         self._of_clocks = np.zeros((3, targets, _ENDS[-1]))
 

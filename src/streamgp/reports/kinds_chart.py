@@ -78,7 +78,7 @@ def panels(figures: Any, metrics: Mapping[str, Any]) -> list[Panel]:
 
 
 def _kinds(name: str, coverage: Sequence[float | None], width: Sequence[float | None], rows: Sequence[int]) -> Kinds:
-    """Return what is known of the parts."""
+    """Return the parts whose coverage and width are known, and by how much chance may move these."""
     known = [i for i, (share, mean) in enumerate(zip(coverage, width, strict=True)) if None not in (share, mean)]
     shares, widths = ([each[i] or 0.0 for i in known] for each in (coverage, width))
     slack = [wording.kind_slack(rows[i]) for i in known]

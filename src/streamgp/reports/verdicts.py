@@ -215,7 +215,7 @@ def _flagged(judgement: Judgement, usual: Judgement) -> str:
 
 
 def _errors(metrics: dict[str, Any], against: Against) -> str:
-    """Say so where a baseline of labels is wrong less often, although its probabilities are no better."""
+    """Return a clause where a baseline of labels is wrong less often, although its probabilities are no better."""
     baseline = metrics.get("naive", {}).get(against.baseline, {})
     ours, theirs = metrics.get("error_rate"), baseline.get("error_rate")
     if against.verdict != "better" or ours is None or theirs is None or theirs >= ours:

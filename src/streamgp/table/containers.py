@@ -1,6 +1,6 @@
-"""What the containers of cells say beyond the cells: names, an order, a mask, a unit."""
+"""Rows and columns as Python holds them: what their containers say beyond the cells (names, order, mask, unit)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import narwhals as nw
@@ -27,8 +27,13 @@ def as_given(rows: Any) -> Any:
     Raises
     ------
     ValueError
-        If rows that have names do not all have the same.
+        If rows that have names do not all have the same, or come as an iterator, which can be read once only.
     """
+    if isinstance(rows, Iterator):
+        kind = type(rows).__name__
+        raise ValueError(
+            f"X: expected an array, a frame or a list of rows, got {kind}, an iterator; make a list of it"
+        )
     first = rows[0] if isinstance(rows, list | tuple) and rows else None
     if not isinstance(as_row(first), Mapping):
         return unmasked(rows)

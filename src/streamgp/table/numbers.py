@@ -58,7 +58,7 @@ def to_numbers(column: Column, decimal: Decimal | None = None) -> Float64[np.nda
     """
     if isinstance(column, np.ndarray):
         return column
-    # Python reads "2020_01" as 202001, which no file means, and "1.025" with a decimal point.
+    # Python reads "2020_01" as 202001, which no file means, and the point of "1.025" as a decimal mark.
     odd = "_." if decimal == "," else "_"
     words = "".join([cell for cell in column if isinstance(cell, str)])
     if not any(mark in words for mark in odd):
@@ -159,7 +159,7 @@ class _Evidence:
 
     @property
     def has_whole(self) -> bool:
-        """Whether there are so many numbers without a decimal part that those with three digits have none either.
+        """Return whether so many numbers have no decimal part that those with three digits have none either.
 
         Decimal parts that are cut at their last zero have one or two digits a hundred times as often as none.
         """

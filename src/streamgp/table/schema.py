@@ -143,7 +143,7 @@ class Schema:
 
     @property
     def codes(self) -> tuple[int, ...]:
-        """The columns of X that hold codes of levels."""
+        """Return the columns of X that hold codes of levels."""
         kinds = [feature.kind for feature in self.features for _ in feature.encoded]
         return tuple(i for i, kind in enumerate(kinds) if kind == "levels")
 
