@@ -58,7 +58,7 @@ class RunDirectory:
         self.position = 0
         self.checkpoint = directory / "checkpoint"
         self._parts = directory / "parts"
-        # Arrays of one or of many columns: a frame of hundreds of columns for each short stretch would take far more.
+        # Arrays of one or of many columns: a frame of hundreds of columns for a few rows would take far more memory.
         self._pending: dict[str, list[tuple[np.ndarray, ...]]] = {table: [] for table in TABLES}
         self._columns: dict[str, list[str]] = {}
         self._began = 0
@@ -166,7 +166,7 @@ class RunDirectory:
         rules: Sequence[str] = (),
         labels: ClassNames | None = None,
     ) -> None:
-        """Take in a stretch, before which `scored` rows were scored; the next `flush` at the latest writes it.
+        """Take in rows with their scores, after `scored` others; the next `flush` at the latest writes them.
 
         A label that is new makes a further column, which is empty in the rows before.
         """
@@ -183,7 +183,7 @@ class RunDirectory:
         self._count(len(rows))
 
     def take(self, columns: dict[str, np.ndarray]) -> None:
-        """Take in the predictions of a stretch, column by column, and no weights."""
+        """Take in the predictions of rows, column by column, and no weights."""
         self._take(columns)
         self._count(len(columns["row"]))
 

@@ -31,9 +31,7 @@ def as_given(rows: Any) -> Any:
     """
     if isinstance(rows, Iterator):
         kind = type(rows).__name__
-        raise ValueError(
-            f"X: expected an array, a frame or a list of rows, got {kind}, an iterator; make a list of it"
-        )
+        raise ValueError(f"X: expected an array, a frame or a list of rows, got an iterator ({kind}); make it a list")
     first = rows[0] if isinstance(rows, list | tuple) and rows else None
     if not isinstance(as_row(first), Mapping):
         return unmasked(rows)
