@@ -47,7 +47,7 @@ def fewer_rows(name: str, rows: int, out: object) -> RunError:
 
 
 def replay(reader: RowReader, rows: int, next_row: int, digest: str, out: object) -> Fingerprint:
-    """Pass over the rows that a run has learnt, and check that they are those.
+    """Pass over the rows that a run has learnt, and check that the file still has the same ones.
 
     Parameters
     ----------

@@ -81,7 +81,7 @@ class RunDirectory:
         return any(path.exists() for path in files) or any(self._parts.glob("*.parquet"))
 
     def check_free(self, resume: bool, overwrite: bool) -> None:
-        """Raise RunError if there are results that a new run would remove, unless it may: there is no checkpoint."""
+        """Raise RunError if the run would remove results of another and may not: called where no checkpoint is."""
         if overwrite:
             return
         if resume and self.holds_results:

@@ -68,7 +68,7 @@ class SeasonalNaive:
         names, (past,) = [seasonal_name(season) for season in seasons], self._pasts
         targets = past.shape[1]
         self.errors, self.unflagged = (
-            {name: [PointErrors() for _ in range(targets)] for name in names} for _ in "ab"
+            {name: [PointErrors() for _ in range(targets)] for name in names} for _ in range(2)
         )
         self.scales = usual_change(past, min(seasons, default=1))
         self._pasts = [carried_on(past, season) for season in seasons]

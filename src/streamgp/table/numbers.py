@@ -261,7 +261,7 @@ def find_marks(columns: Mapping[str, Column], separator: str | None = None, told
 
 
 def _one(marks: Iterable[Decimal]) -> Decimal:
-    """Return the mark that all are, "" where there is none, or more than one."""
+    """Return the only mark that there is among some; "" where there is none, or more than one."""
     found = set(marks)
     return found.pop() if len(found) == 1 else ""
 
