@@ -9,7 +9,7 @@ from streamgp.progress import progress_bar
 from streamgp.table import Chunk, DataError, RowReader
 from streamgp.table.chunks import cut
 
-_ROWS = 1 << 14  # that are read at a time
+_ROWS = 1 << 14  # rows that are read at a time
 
 
 class Fingerprint:

@@ -10,7 +10,7 @@ from pathlib import Path
 from streamgp.app.outputs import RunError
 
 NAME = ".lock"
-_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)  # of the file system
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)  # errors of file systems that have no locks
 
 
 @contextmanager

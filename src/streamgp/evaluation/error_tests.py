@@ -28,7 +28,7 @@ BINS = 10
 LARGEST = 8.0
 # The memories, in rows, of the histograms that bet on the next row.
 MEMORIES = (100.0, 500.0)
-REST = 100  # rows after an alarm
+REST = 100  # rows after an alarm in which what is usual is learnt anew
 # The cap is low, so that a more specific kind of alarm comes first.
 SCORE_CAP = 0.5
 # After so many rows the naive forecasts have followed a change.

@@ -202,7 +202,7 @@ class RegressionMetrics:
         self._running = [PointErrors() for _ in targets]
         # The number of scored rows that were flagged as outliers.
         self._flagged = 0
-        self._unflagged = [Moments() for _ in targets]  # the targets of the others
+        self._unflagged = [Moments() for _ in targets]  # the targets of the rows that were not flagged
         self._model_unflagged = [PointErrors() for _ in targets]
         self._persistence_unflagged = [PointErrors() for _ in targets]
         self._running_unflagged = [PointErrors() for _ in targets]

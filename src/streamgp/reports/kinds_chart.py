@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from streamgp.reports import wording
 
-INPUTS = 4  # that matter most
+INPUTS = 4  # the inputs with charts: those that matter most
 _ENTRIES = "coverage_by", "width_by", "coverage_by_rows"
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 

@@ -13,7 +13,7 @@ SCORES = {"squared_error": "squared error", "log_loss": "log loss", "rps": "rank
 MARKS: dict[Verdict, str] = {"better": "good", "worse": "warn", "undecided": "plain"}
 _THAN: dict[Verdict, str] = {"better": "better than", "worse": "worse than", "undecided": "cannot be told apart from"}
 ALONE: dict[Verdict, str] = {"better": "better", "worse": "worse", "undecided": "cannot be told apart"}
-SEASONAL = "seasonal_"  # and a number of rows: the baseline that repeats the target of so many before
+SEASONAL = "seasonal_"  # with a number of rows, the name of the baseline that repeats the target so far back
 _MATTERS = 0.05  # difference of two shares that is worth a word
 
 

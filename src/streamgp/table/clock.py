@@ -205,7 +205,7 @@ def _judge_each(
         if goes_on and together and k in at:
             doubtful[at[k]] = False
         if time < before and not far:
-            continue  # for others to refuse
+            continue  # times that go back are refused elsewhere
         doubted.pop(k, None)
         at.pop(k, None)
         if time >= before:

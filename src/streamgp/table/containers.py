@@ -63,7 +63,7 @@ def frame_of(columns: Mapping[str, list[Any]], rows: int) -> Any:
     def series(name: str, cells: list[Any]) -> Any:
         try:
             return pl.Series(name, cells)
-        except (TypeError, OverflowError):  # of several types
+        except (TypeError, OverflowError):  # cells of several types
             numbers = all(cell is None or (isinstance(cell, int | float) and abs(cell) < 2**63) for cell in cells)
             return pl.Series(name, cells, pl.Float64 if numbers else pl.Object, strict=False)
 
@@ -102,7 +102,7 @@ def order_of(values: Any) -> list[Any] | None:
     An ordered Categorical of pandas says so, and an Enum of polars; a frame of one column is taken for that.
     """
     dtype: Any = getattr(values, "dtype", None)
-    if getattr(dtype, "ordered", None) is not None and hasattr(dtype, "categories"):  # of pandas
+    if getattr(dtype, "ordered", None) is not None and hasattr(dtype, "categories"):  # a type of pandas
         return list(dtype.categories) if dtype.ordered else None
     series = nw.from_native(values, allow_series=True, pass_through=True)
     if isinstance(series, nw.DataFrame) and len(series.columns) == 1:

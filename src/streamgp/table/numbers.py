@@ -19,8 +19,8 @@ Decimal = Literal["", ".", ","]  # the decimal mark of a column; "" where its ce
 
 SAY_WHICH = "say which: --decimal . (or --thousands ,) or --decimal , (or --thousands .)"
 
-_WORDS = ("na", "n/a", "#n/a", "null", "none")  # for a number that is missing, as other programs write it
-_BLANKS = "'’ \u00a0\u202f"  # that stand between thousands, whatever the decimal mark is
+_WORDS = ("na", "n/a", "#n/a", "null", "none")  # words for a missing number, as other programs write it
+_BLANKS = "'’ \u00a0\u202f"  # what may stand between thousands, whatever the decimal mark is
 _ENOUGH = 3  # different whole numbers below 1,000 beside '1,025' that tell that its comma is no decimal mark
 
 
@@ -30,12 +30,12 @@ def _pattern(decimal: str, thousands: str) -> re.Pattern[str]:
 
 
 _PATTERNS = {".": _pattern(".", ","), ",": _pattern(",", ".")}
-_PLAIN = {  # to the spelling of Python
+_PLAIN = {  # by decimal mark, what turns a number into the spelling of Python
     ".": str.maketrans("", "", "," + _BLANKS),
     ",": str.maketrans(",", ".", "." + _BLANKS),
 }
 _MARKS = re.compile(rf"[.,{_BLANKS}]")
-_ODD = re.compile(rf"[,_{_BLANKS}]")  # in a number that Python would refuse, or read as no file means it
+_ODD = re.compile(rf"[,_{_BLANKS}]")  # marks for which Python refuses a number, or reads it as no file means it
 
 
 def is_missing(cell: Cell) -> bool:
@@ -149,8 +149,8 @@ class _Evidence:
 
     present: int = 0
     numbers: int = 0
-    sure: dict[Decimal, str] = field(default_factory=dict)  # that can be read with one decimal mark alone
-    unsure: dict[Decimal, str] = field(default_factory=dict)  # that may be two numbers, by the mark within
+    sure: dict[Decimal, str] = field(default_factory=dict)  # a cell that can be read with one decimal mark alone
+    unsure: dict[Decimal, str] = field(default_factory=dict)  # a cell that may be two numbers, by the mark within
     whole: set[int] = field(default_factory=set)  # whole numbers below 1,000, without any mark
 
     @property
