@@ -9,7 +9,7 @@ from streamgp.metrics.paired import LEAST_ROWS
 from streamgp.reports import verdicts
 from streamgp.reports.wording import plural
 
-_RANGES = 3  # of steps, that are listed
+_RANGES = 3  # ranges of steps that are listed
 _WORDS: dict[Verdict, str] = {
     "better": "better than every naive baseline",
     "worse": "worse than the best of them",

@@ -11,7 +11,7 @@ from streamgp.reports.step_verdict import of_first_target
 
 COLUMNS = ("step", "ahead_q05", "ahead_q50", "ahead_q95")
 FANS = 6
-_LATEST = 60  # of so many forecasts some are shown
+_LATEST = 60  # the latest forecasts, some of which are shown
 _MOST_ROWS = 50_000
 
 
