@@ -303,15 +303,15 @@ class StreamLearner:
 
     def _step_alone(self, driver: Driver, row: RawRows, *, predicts: bool) -> Info:
         """Learn a row that is taken by itself, and return what was predicted of it, if that is asked for."""
-        if np.isnan(row.y).any():
+        if np.isnan(row.y[0, 0]):  # as all are
             return self._described(driver.pass_over(row.X, row.times))
-        info = self._described(driver.predict(row.X, row.times) if predicts else None)
+        info = self._described(driver.predict(row.X, row.times)) if predicts else None
         said = driver.learn(row)
         if driver.is_due:
             self.state = due_after(self.settings, self.state)
-        return info._replace(outside=said.outside, flagged=said.flagged)
+        return said if info is None else info._replace(outside=said.outside, flagged=said.flagged)
 
-    def _described(self, predictive: AnyPredictive | None) -> Info:
+    def _described(self, predictive: AnyPredictive) -> Info:
         """Return the prediction of a row that is taken by itself, with what counts in it."""
         rules = None if self._row_engine is None else self._row_engine.rules
         return Info(predictive, np.zeros(1, bool), None if rules is None else rules[None])
@@ -415,7 +415,7 @@ def _stamp(timed: bool, time: float) -> np.ndarray | None:
 
 def _all_or_none(y: np.ndarray) -> bool:
     """Return whether the targets of a row are all there, or all missing."""
-    return len(set(np.isnan(y).ravel().tolist())) == 1
+    return y.size == 1 or len(set(np.isnan(y).ravel().tolist())) == 1
 
 
 def _put_together(kind: type[StreamLearner], node: Any, arrays: dict[str, np.ndarray]) -> StreamLearner:
