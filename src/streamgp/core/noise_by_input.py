@@ -3,10 +3,10 @@
 The level u = F(y) at which a target comes, under the mixture as it is, has the normal score g = Phi^-1(u). Where the
 errors of some kind of row are larger than those of another, the scores show it. With
 
-    h = w' phi,   phi = (1, x, |x| - 0.8, m, |m| - 0.8, log s + 1)
+    h = w' phi,   phi = (1, x, |x| - 0.8, m, |m| - 0.8, (m - 1)+ - 0.08, (-m - 1)+ - 0.08, l, |l| - 0.5),
 
-x being the inputs, m and s the mixture's mean and standard deviation: all known before the target, the variance of
-every expert, belief and noise, is multiplied by e^h. So the prediction stays a mixture, whose mean is as it was.
+x being the inputs, m and s the mixture's mean and standard deviation, and l = log s + 1: all known before the target,
+the variance of every expert, belief and noise, is multiplied by e^h. So the prediction stays a mixture, whose mean is as it was.
 
 The tails of the mixture are heavier than normal ones, so that the score of the same target under the wider mixture is
 not g e^(-h/2). They are taken for those of Student's t with d = 6 degrees of freedom, of which, nearly, g^2 is
@@ -52,7 +52,8 @@ FISHER = 2.0  # inverse of the information on h in a row
 SWITCHING = 1e-3  # chance per row that the layer begins to help, or ceases to
 KERNEL_CONSTANTS = WALK, MAX_LOG_VARIANCE, MAX_RATIO, MAX_SQUARE, FISHER, SWITCHING, DOF, TAIL
 _EDGE = 4.0  # inputs, means and log standard deviations beyond count as these
-_MEAN_ABSOLUTE = 0.8  # of a standard normal variable, nearly
+_MEAN_ABSOLUTE, _MEAN_BEYOND = 0.8, 0.08  # of a standard normal variable, nearly, and of what it has beyond 1
+_ABSOLUTE_LOG = 0.5  # from the absolute value of a log standard deviation
 _LEAST_LEVEL, _LEAST_OF_OUTLIERS = 1e-5, 1e-16
 _LEAST_VAR = 1e-12
 _LARGEST_SQUARE = 100.0
@@ -118,7 +119,7 @@ class NoiseByInput(Module):
 
 def num_features(num_inputs: int) -> int:
     """Return how many features there are of so many inputs."""
-    return 2 * num_inputs + 4
+    return 2 * num_inputs + 7
 
 
 def prior_var(num_features: int) -> Float[np.ndarray, " f"]:
@@ -162,8 +163,10 @@ def of_moments(
     log_std = xp.minimum(xp.maximum(log_std, -_EDGE), _EDGE)[..., None]
     if m.shape[1] > 1:
         x = xp.broadcast_to(x, (*m.shape[:2], x.shape[-1]))
-    parts = [xp.ones_like(m), x, xp.abs(x) - _MEAN_ABSOLUTE, m, xp.abs(m) - _MEAN_ABSOLUTE, log_std]
-    return xp.concatenate(parts, axis=-1)
+    beyond = [xp.maximum(side - 1.0, 0.0) - _MEAN_BEYOND for side in (m, -m)]
+    of_mean = [m, xp.abs(m) - _MEAN_ABSOLUTE, *beyond]
+    of_std = [log_std, xp.abs(log_std) - _ABSOLUTE_LOG]
+    return xp.concatenate([xp.ones_like(m), x, xp.abs(x) - _MEAN_ABSOLUTE, *of_mean, *of_std], axis=-1)
 
 
 def _plain(a: Float[AnyArray, "..."], missing: float, low: Any, high: Any) -> AnyArray:
