@@ -30,7 +30,7 @@ class StandIn(NamedTuple):
     Attributes
     ----------
     mean
-        The means (E,), which stand for its targets where past targets are inputs.
+        What stands for its targets (E,) where past ones are inputs: their means, as later rows are to see them.
     made
         What the weights of rows that are predicted late learn from; empty where they do not.
     """
@@ -116,7 +116,9 @@ class Outlook:
         late = len(self.unlearnt) + np.arange(n) > 0
         made = made_of(self.learner.state, info.predictive, late) if self._weighs(info.predictive, late) else [()] * n
         predictive = self._weighed(info.predictive, late)
-        mean = np.asarray(predictive.mean) if self.has_lags else np.zeros((n, self.learner.settings.num_outputs))
+        mean = np.zeros((n, self.learner.settings.num_outputs))
+        if self.has_lags:
+            mean = self.learner.settings.task.as_numbers(np.asarray(predictive.mean), X[:n])
         info = info._replace(predictive=mapped(predictive, self.learner.settings.target_map))
         return info, list(map(StandIn, mean, made))
 
