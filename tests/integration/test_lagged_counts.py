@@ -35,7 +35,9 @@ def stream(rows: int = ROWS, exposed: bool = False) -> tuple[np.ndarray, np.ndar
     return X, rng.poisson(rate).astype(float)[:, None]
 
 
-def learner(lags: Any, exposed: bool = False, columns: int = 1, warmup: int = WARMUP, **options: Any) -> StreamLearner:
+def learner(
+    lags: Any, exposed: bool = False, columns: int = 1, warmup: int = WARMUP, **options: Any
+) -> StreamLearner:
     spec = make_spec("linear", task="count", exposure=exposed, lags=lags, **options)
     return StreamLearner(spec, num_inputs=columns + exposed, warmup=warmup, seed=2)
 

@@ -32,7 +32,11 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         ("labels", ["--model", "best"], "the target is one of classification: model: expected one of default, "),
         ("labels", ["--task", "classification", "--model", "best"], "model: expected one of default, "),
-        ("labels", ["--lags", "1,2"], "classification: lags: expected it with the task 'regression' or 'count' alone"),
+        (
+            "labels",
+            ["--lags", "1,2"],
+            "classification: lags: expected it with the task 'regression' or 'count' alone",
+        ),
         ("labels", ["--target-transform", "log"], "target_transform: expected it with the task 'regression' alone"),
         ("labels", ["--renew", "on"], "renew: expected it with the task 'regression' alone"),
         ("labels", ["--horizon", "1..4"], "--horizon 1..4: expected an ensemble for numbers"),

@@ -65,7 +65,7 @@ def _of_warmup(settings: StreamSettings, state: StreamState) -> RowSample:
     """Return a sample of the rows of the warm-up so far."""
     known, h = known_rows(state), settings.horizon
     _, usual, read, _ = reread(settings, state, known)
-    past, lags = settings.task.as_numbers(known.y, known.X), state.inputs.lags.emptied()
+    past, lags = settings.task.as_lags(known.y, known.X), state.inputs.lags.emptied()
     X = lags.widen_among(read, past, passed_over(settings, state), own=h > 0)
     rows = RawRows(X[: max(len(X) - h, 0)], known.y[h:], None)
     return RowSample.empty(X.shape[1], settings.num_outputs).offer(rows, (usual != known.y).any(axis=1)[h:])

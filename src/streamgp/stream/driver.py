@@ -183,7 +183,7 @@ class Driver:
         `LaggedTargets.standing_in`. Of a single row only as much is reported as is needed here.
         """
         h, n = self._settings.horizon, len(rows.X)
-        past = self._settings.task.as_numbers(rows.y, rows.X) if past is None else past
+        past = self._settings.task.as_lags(rows.y, rows.X) if past is None else past
         seen = self._see(rows.X, past, None if self._row is not None else rows.y)
         if self.rows < h:  # no inputs go with these targets
             info = Info(predict_rows(self._settings, self._state, seen.wide), np.zeros(n, bool))

@@ -256,7 +256,7 @@ class StreamInputs:
         return replace(self, lags=replace(self.lags, fill=fill))
 
     def with_lags(self, lags: tuple[int, ...], y: np.ndarray, passed: PassedRows) -> "StreamInputs":
-        """Return the same with these lags at the end of a warm-up, whose usual targets are `y`, as numbers."""
+        """Return the same with these lags at the end of a warm-up, whose usual targets are `y`, as lags."""
         known = self.lags
         if lags != known.lags or len(passed.after):
             empty = LaggedTargets.empty(lags, y.shape[1], known.exposed)

@@ -24,7 +24,7 @@ class LaggedTargets:
 
     Lag l of a row is the target of the l-th row before it. For a row without a target stands what was predicted of
     it; rows that were skipped do not count. Every method reads only targets before the row that it widens. Targets
-    are given as later rows are to see them: see `Task.as_numbers`.
+    are given as later rows are to see them: see `Task.as_lags`.
 
     Parameters
     ----------

@@ -177,9 +177,9 @@ class LateLabels:
         """
         taught = self._open == self.next_row  # perhaps by others
         after = [] if taught else [self._rows[number] for number in range(self._states[-1][0], self.next_row)]
-        as_numbers = self.learner.settings.task.as_numbers
+        as_lags = self.learner.settings.task.as_lags
         stand = [
-            as_numbers(row.y, row.x[None])[0] if row.is_labelled else row.predicted.mean
+            as_lags(row.y[None], row.x[None])[0] if row.is_labelled else row.predicted.mean
             for row in after
             if row.y is None or row.is_labelled or self.learner.state.inputs.lags.lags
         ]

@@ -120,7 +120,7 @@ def _pass_over(settings: StreamSettings, state: StreamState, rows: RawRows, prog
     counted = replace(state, imputed_values=state.imputed_values + int(np.isnan(rows.X).sum()))
     if _looking_back(settings, state) and state.rows:
         past = np.where(np.isnan(rows.y), np.asarray(info.predictive.mean), rows.y)
-        past = settings.task.as_numbers(past, rows.X)
+        past = settings.task.as_lags(past, rows.X)
         recent = None if counted.recent is None else counted.recent.learn(X, past)
         counted = replace(
             counted, inputs=replace(counted.inputs, lags=counted.inputs.lags.learn(past)), recent=recent

@@ -44,15 +44,16 @@ class Task(Protocol):
         """Return the targets of the warm-up without glitches, which set no scale and are not fitted."""
         ...
 
-    def as_numbers(self, y: np.ndarray, X: np.ndarray) -> np.ndarray:
-        """Return targets as numbers of which more is more, as past ones are inputs and as inputs are chosen by them.
+    def as_lags(self, y: np.ndarray, X: np.ndarray) -> np.ndarray:
+        """Return targets as they are inputs of later rows; `X` are their own rows as they came."""
+        ...
 
-        `X` are their rows as they came. Labels become one of 0 and 1 for each class.
-        """
+    def as_numbers(self, y: np.ndarray, X: np.ndarray) -> np.ndarray:
+        """Return targets as numbers of which more is more: labels become one of 0 and 1 for each class."""
         ...
 
     def lag_fill(self, past: np.ndarray, targets: Standardiser) -> np.ndarray:
-        """Return what stands for past targets before the first row: their mean, given those known as numbers."""
+        """Return what stands for past targets before the first row: the mean of those known, as lags."""
         ...
 
     def scale(self, y: np.ndarray, provisional: bool) -> Standardiser:
@@ -118,6 +119,10 @@ class Regression:
     def usual(self, X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
         """Return the targets, screened where the model is robust."""
         return screen(X, y, seed)[0] if self.spec.robust else y
+
+    def as_lags(self, y: np.ndarray, X: np.ndarray) -> np.ndarray:
+        """Return the targets as they are."""
+        return y
 
     def as_numbers(self, y: np.ndarray, X: np.ndarray) -> np.ndarray:
         """Return the targets as they are."""
@@ -204,7 +209,7 @@ class Counts:
         """Return the targets as they are."""
         return y
 
-    def as_numbers(self, y: np.ndarray, X: np.ndarray) -> np.ndarray:
+    def as_lags(self, y: np.ndarray, X: np.ndarray) -> np.ndarray:
         """Return the log of counts over their exposure, 1 added; of grades their numbers.
 
         Effects on counts multiply, and so they add up on this scale, which a count of 0 has as well.
@@ -213,8 +218,12 @@ class Counts:
             return y
         return np.log1p(y / np.exp(X[:, -1:]) if self.spec.exposure else y)
 
+    def as_numbers(self, y: np.ndarray, X: np.ndarray) -> np.ndarray:
+        """Return them as lags are."""
+        return self.as_lags(y, X)
+
     def lag_fill(self, past: np.ndarray, targets: Standardiser) -> np.ndarray:
-        """Return the mean of the numbers."""
+        """Return the mean of the lags."""
         return past.mean(axis=0)
 
     def scale(self, y: np.ndarray, provisional: bool) -> Standardiser:

@@ -102,11 +102,11 @@ def rebuild(settings: StreamSettings, state: StreamState, progress: Progress) ->
     if ends:
         chosen = state.inputs.lags.lags
         if spec.chooses_lags:
-            chosen = _chosen_lags(settings, state, X, task.as_numbers(_for_choices(usual, y), rows.X))
-        inputs = state.inputs.with_lags(chosen, task.as_numbers(usual, rows.X), passed_over(settings, state))
+            chosen = _chosen_lags(settings, state, X, task.as_lags(_for_choices(usual, y), rows.X))
+        inputs = state.inputs.with_lags(chosen, task.as_lags(usual, rows.X), passed_over(settings, state))
         state = replace(state, inputs=inputs)
     # The first rows' lags are missing still, but now there is a mean to stand in for them.
-    past = [task.as_numbers(each, rows.X) for each in (usual, y)]
+    past = [task.as_lags(each, rows.X) for each in (usual, y)]
     state = replace(state, inputs=state.inputs.with_fill(task.lag_fill(past[0], targets)))
     lags, passed = state.inputs.lags.emptied(), passed_over(settings, state)
     widened, inputs = (lags.widen_among(X, each, passed, own=h > 0) for each in past)
