@@ -78,9 +78,9 @@ _GENERALISED_DEFAULT = Spec(
 _GENERALISED_FAST = replace(
     _GENERALISED_DEFAULT,
     model="fast",
-    bases=("linear", "rbf", "boosted"),
-    features_per_basis=60,
-    dynamics=("static", _WALK),
-    most_features=60,
+    bases=("linear", "rbf"),
+    features_per_basis=80,
+    dynamics=("walk 0.0001", "walk 0.03"),
+    most_features=80,
 )
 GENERALISED: dict[str, Spec] = {spec.model: spec for spec in (_GENERALISED_DEFAULT, _GENERALISED_FAST)}
