@@ -10,7 +10,7 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import polars as pl

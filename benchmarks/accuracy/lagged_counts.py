@@ -56,8 +56,10 @@ def commits(data: Path, seed: int) -> Counts:
 
 def rain(data: Path, seed: int) -> Counts:
     """Australian weather stations with rain on a day, of those that reported: 2011 to 2017."""
-    table = pl.read_parquet(data / "aus_weather.parquet").group_by("time").agg(
-        wet=(pl.col("x1") > 1.0).sum(), stations=pl.len()
+    table = (
+        pl.read_parquet(data / "aus_weather.parquet")
+        .group_by("time")
+        .agg(wet=(pl.col("x1") > 1.0).sum(), stations=pl.len())
     )
     day, wet, stations = table.sort("time").to_numpy().T
     return Counts(_cycle(day / 365.25), wet, stations)

@@ -105,8 +105,19 @@ def test_where_a_count_is_missing_its_prediction_is_a_lag():
     model = learner((1,), True)
     list(model.learn(X[:60], y[:60]))
     list(model.learn(X[60:61], np.full((1, 1), np.nan)))
-    mean = run(learner((1,), True), ROWS, X[:61], y[:61])[60, 0]
-    assert_allclose(model.state.inputs.lags.last[-1], np.log1p(mean / np.exp(X[60, 1])), rtol=1e-9)
+    again = learner((1,), True)
+    list(again.learn(X[:60], y[:60]))
+    told = again.predict(X[60:61])
+    log_rate = float((told.weights * (told.loc[..., 0] + told.likelihood.intercept)).sum())  # type: ignore[union-attr]
+    assert_allclose(model.state.inputs.lags.last[-1], np.log1p(np.exp(log_rate - X[60, 1])), rtol=1e-9)
+
+
+def test_late_counts_of_a_model_without_a_guard_stay_finite():
+    """What stands for counts that wait are lags of predictions that stand for others."""
+    X, y = stream(300, True)
+    model = StreamingGPCountRegressor("linear", lags="auto", warmup=100)
+    found = evaluate(model, X[:, :1], y[:, 0], exposure=np.exp(X[:, 1]), delay=3)
+    assert found.mean[100:].max() < 10.0 * y.max()
 
 
 def test_counts_without_a_past_that_tells_anything_have_no_lags():

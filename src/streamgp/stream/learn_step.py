@@ -119,8 +119,9 @@ def _pass_over(settings: StreamSettings, state: StreamState, rows: RawRows, prog
         info = _described(state, predict_rows(settings, state, wide, rows.times, extra))
     counted = replace(state, imputed_values=state.imputed_values + int(np.isnan(rows.X).sum()))
     if _looking_back(settings, state) and state.rows:
-        past = np.where(np.isnan(rows.y), np.asarray(info.predictive.mean), rows.y)
-        past = settings.task.as_lags(past, rows.X)
+        expected = settings.task.expected_lags(info.predictive, rows.X)
+        known = settings.task.as_lags(rows.y, rows.X)
+        past = np.where(np.isnan(rows.y), expected, known)
         recent = None if counted.recent is None else counted.recent.learn(X, past)
         counted = replace(
             counted, inputs=replace(counted.inputs, lags=counted.inputs.lags.learn(past)), recent=recent

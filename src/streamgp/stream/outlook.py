@@ -118,7 +118,7 @@ class Outlook:
         predictive = self._weighed(info.predictive, late)
         mean = np.zeros((n, self.learner.settings.num_outputs))
         if self.has_lags:
-            mean = self.learner.settings.task.as_lags(np.asarray(predictive.mean), X[:n])
+            mean = self.learner.settings.task.expected_lags(predictive, X[:n])
         info = info._replace(predictive=mapped(predictive, self.learner.settings.target_map))
         return info, list(map(StandIn, mean, made))
 

@@ -48,6 +48,10 @@ class Task(Protocol):
         """Return targets as they are inputs of later rows; `X` are their own rows as they came."""
         ...
 
+    def expected_lags(self, predictive: Any, X: np.ndarray) -> np.ndarray:
+        """Return what stands as inputs of later rows for targets that are missing, given what was predicted of them."""
+        ...
+
     def as_numbers(self, y: np.ndarray, X: np.ndarray) -> np.ndarray:
         """Return targets as numbers of which more is more: labels become one of 0 and 1 for each class."""
         ...
@@ -123,6 +127,10 @@ class Regression:
     def as_lags(self, y: np.ndarray, X: np.ndarray) -> np.ndarray:
         """Return the targets as they are."""
         return y
+
+    def expected_lags(self, predictive: Any, X: np.ndarray) -> np.ndarray:
+        """Return the means."""
+        return np.asarray(predictive.mean)
 
     def as_numbers(self, y: np.ndarray, X: np.ndarray) -> np.ndarray:
         """Return the targets as they are."""
@@ -217,6 +225,14 @@ class Counts:
         if self.spec.task != "count":
             return y
         return np.log1p(y / np.exp(X[:, -1:]) if self.spec.exposure else y)
+
+    def expected_lags(self, predictive: Any, X: np.ndarray) -> np.ndarray:
+        """Return the lags of counts with the expected log rate; of grades there are none.
+
+        A mean count would grow with the square of what is not known of the log rate, and then feed on itself.
+        """
+        log_rate = (predictive.weights * (predictive.loc[..., 0] + predictive.likelihood.intercept)).sum(axis=1)
+        return np.logaddexp(0.0, log_rate[:, None] - (X[:, -1:] if self.spec.exposure else 0.0))
 
     def as_numbers(self, y: np.ndarray, X: np.ndarray) -> np.ndarray:
         """Return them as lags are."""
