@@ -91,7 +91,7 @@ CHOOSING = tuple(STREAMS)[:5]
 
 
 def run(stream: Stream, model: str, seed: int) -> dict[str, float]:
-    """Return the log loss of one model, and the seconds of the processor that predicting, learning and scoring took."""
+    """Return the log loss of one model, and the processor's seconds for predicting, learning and scoring."""
     estimator = stream.kind(model, warmup=min(WARMUP, len(stream.y) // 5), random_state=seed)
     X, y, begin = stream.X, stream.y, time.process_time()
     if stream.kind is StreamingGPOrdinal:

@@ -51,10 +51,10 @@ def table_presets(found: dict[str, Any]) -> str:
 
 
 def table_lags(found: dict[str, Any]) -> str:
-    """Render the runs of the default: the median seed by what is saved, and its intervals, as Markdown."""
+    """Render the median seed by what lags save, and its intervals, as Markdown."""
     lines = [
-        "| counts | model | lags | RPS | of the last count | difference (95% interval) | log probability | without lags "
-        "| log loss saved (95% interval) |",
+        "| counts | model | lags | RPS | of the last count | difference (95% interval) | log probability | without "
+        "lags | log loss saved (95% interval) |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for name, models in found.items():

@@ -74,5 +74,6 @@ def decisions(
     act = probability >= threshold
     lost, alarms = int(np.sum(happened & ~act)), int(np.sum(act & ~happened))
     events = int(np.sum(happened))
-    costs = (missed * lost + false_alarm * alarms, missed * events, false_alarm * (rows - events))
-    return Decisions(threshold, *(cost / rows for cost in costs), lost, alarms, rows)
+    cost = (missed * lost + false_alarm * alarms) / rows
+    never, always = missed * events / rows, false_alarm * (rows - events) / rows
+    return Decisions(threshold, cost, never, always, lost, alarms, rows)

@@ -23,8 +23,8 @@ TARGET_OPTIONS = (
         "that were learnt. `predict` takes every row as the next one, so its lags are those of the last row learnt; "
         "given several rows it warns, since of rows that follow each other this is wrong for all but the first: "
         "`evaluate` them, predict and learn them one by one, or choose a `horizon`. In the first rows the mean "
-        "target stands in for what is missing. With lags, X may have no columns. Past counts are inputs as the log of "
-        "the count over its exposure, 1 added.",
+        "target stands in for what is missing. With lags, X may have no columns. Past counts are inputs as "
+        "the log of the count over its exposure, 1 added.",
         own_defaults={COMMAND: AUTO, FLEET: AUTO, "RiverForecaster": (1, 2, 3), "RiverAnomalyDetector": (1,)},
         choices=(AUTO, NONE),
         families=("gaussian", "generalised"),

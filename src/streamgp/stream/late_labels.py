@@ -179,7 +179,7 @@ class LateLabels:
         after = [] if taught else [self._rows[number] for number in range(self._states[-1][0], self.next_row)]
         as_lags = self.learner.settings.task.as_lags
         stand = [
-            as_lags(row.y[None], row.x[None])[0] if row.is_labelled else row.predicted.mean
+            row.predicted.mean if row.y is None or not row.is_labelled else as_lags(row.y[None], row.x[None])[0]
             for row in after
             if row.y is None or row.is_labelled or self.learner.state.inputs.lags.lags
         ]

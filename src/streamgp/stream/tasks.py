@@ -49,7 +49,7 @@ class Task(Protocol):
         ...
 
     def expected_lags(self, predictive: Any, X: np.ndarray) -> np.ndarray:
-        """Return what stands as inputs of later rows for targets that are missing, given what was predicted of them."""
+        """Return what stands for missing targets as inputs of later rows, by what was predicted of them."""
         ...
 
     def as_numbers(self, y: np.ndarray, X: np.ndarray) -> np.ndarray:
