@@ -61,10 +61,11 @@ def table_lags(found: dict[str, Any]) -> str:
         for model, runs in models.items():
             run = sorted(runs, key=lambda run: run["log loss beside no lags"][0])[len(runs) // 2]
             ours, last, none = run["with lags"], run["crps beside the last count"], run["log loss beside no lags"]
+            saved = f"{-none[0]:.4f} ({-none[2]:.4f} to {-none[1]:.4f})" if run["lags"] else ""
             lines.append(
-                f"| {name} | {model} | {', '.join(map(str, run['lags']))} | {ours['crps']:.3f} | {run['last']:.3f} | "
+                f"| {name} | {model} | {', '.join(map(str, run['lags'])) or 'none'} | {ours['crps']:.3f} | {run['last']:.3f} | "
                 f"{last[0]:.3f} ({last[1]:.3f} to {last[2]:.3f}) | {ours['pll']:.4f} | {run['without']['pll']:.4f} | "
-                f"{-none[0]:.4f} ({-none[2]:.4f} to {-none[1]:.4f}) |"
+                f"{saved} |"
             )
     return "\n".join(lines)
 
