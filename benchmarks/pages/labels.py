@@ -62,10 +62,10 @@ def table_lags(found: dict[str, Any]) -> str:
             run = sorted(runs, key=lambda run: run["log loss beside no lags"][0])[len(runs) // 2]
             ours, last, none = run["with lags"], run["crps beside the last count"], run["log loss beside no lags"]
             saved = f"{-none[0]:.4f} ({-none[2]:.4f} to {-none[1]:.4f})" if run["lags"] else ""
+            lags = ", ".join(map(str, run["lags"])) or "none"
             lines.append(
-                f"| {name} | {model} | {', '.join(map(str, run['lags'])) or 'none'} | {ours['crps']:.3f} | {run['last']:.3f} | "
-                f"{last[0]:.3f} ({last[1]:.3f} to {last[2]:.3f}) | {ours['pll']:.4f} | {run['without']['pll']:.4f} | "
-                f"{saved} |"
+                f"| {name} | {model} | {lags} | {ours['crps']:.3f} | {run['last']:.3f} | "
+                f"{last[0]:.3f} ({last[1]:.3f} to {last[2]:.3f}) | {ours['pll']:.4f} | {run['without']['pll']:.4f} | {saved} |"
             )
     return "\n".join(lines)
 
