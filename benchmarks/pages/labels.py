@@ -65,7 +65,8 @@ def table_lags(found: dict[str, Any]) -> str:
             lags = ", ".join(map(str, run["lags"])) or "none"
             lines.append(
                 f"| {name} | {model} | {lags} | {ours['crps']:.3f} | {run['last']:.3f} | "
-                f"{last[0]:.3f} ({last[1]:.3f} to {last[2]:.3f}) | {ours['pll']:.4f} | {run['without']['pll']:.4f} | {saved} |"
+                f"{last[0]:.3f} ({last[1]:.3f} to {last[2]:.3f}) | {ours['pll']:.4f} | "
+                f"{run['without']['pll']:.4f} | {saved} |"
             )
     return "\n".join(lines)
 

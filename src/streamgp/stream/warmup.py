@@ -98,17 +98,16 @@ def rebuild(settings: StreamSettings, state: StreamState, progress: Progress) ->
     assert times is not None
     ends, levels = state.rows == settings.warmup, getattr(state.model_state, "levels", None)
     state, usual, X, extra = reread(settings, state, rows)
-    targets = task.scale(usual, provisional=not ends)
+    targets, passed = task.scale(usual, provisional=not ends), passed_over(settings, state)
+    past = [task.as_lags(each, rows.X) for each in (usual, y)]
     if ends:
         chosen = state.inputs.lags.lags
         if spec.chooses_lags:
             chosen = _chosen_lags(settings, state, X, task.as_lags(_for_choices(usual, y), rows.X))
-        inputs = state.inputs.with_lags(chosen, task.as_lags(usual, rows.X), passed_over(settings, state))
-        state = replace(state, inputs=inputs)
+        state = replace(state, inputs=state.inputs.with_lags(chosen, past[0], passed))
     # The first rows' lags are missing still, but now there is a mean to stand in for them.
-    past = [task.as_lags(each, rows.X) for each in (usual, y)]
     state = replace(state, inputs=state.inputs.with_fill(task.lag_fill(past[0], targets)))
-    lags, passed = state.inputs.lags.emptied(), passed_over(settings, state)
+    lags = state.inputs.lags.emptied()
     widened, inputs = (lags.widen_among(X, each, passed, own=h > 0) for each in past)
     usual_kinds = np.full(state.rows, USUAL)
     rebuilt = replace(
