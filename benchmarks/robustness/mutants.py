@@ -44,7 +44,7 @@ FAULTS = [
     Fault("filters/laplace.py", "flat[:, later] += step.shift * V[:, 0]", "flat[:, later] -= step.shift * V[:, 0]",
           "unit/filters"),
     Fault("filters/engine/blocks.py", "return clock - start[:, None]", "return clock - clock[:, :1]", "unit/models"),
-    Fault("weights/scan.py", "weights[i + 1] = rules.weights", "weights[i] = rules.weights", "unit/weights"),
+    Fault("weights/scan.py", "mixed[1:], of_rules[1:])", "mixed[:-1], of_rules[:-1])", "unit/weights"),
     Fault("weights/scan.py", "said.append(weighed(rule, state, absent))",
           "said.append(weighed(rule, state, absent)); said[-2] = said[-1]", "unit/weights"),
     Fault("weights/rules.py", "normalised(self.forgetting * log_weights)", "normalised(log_weights)", "unit/weights"),

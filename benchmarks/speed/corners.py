@@ -99,6 +99,21 @@ def later(model: StreamingGPRegressor, delay: int) -> Callable[[np.ndarray, np.n
     return work
 
 
+def in_any_order(model: StreamingGPRegressor, most: int) -> Callable[[np.ndarray, np.ndarray], None]:
+    """Predict each row, and learn it up to so many rows later."""
+
+    def work(X: np.ndarray, y: np.ndarray) -> None:
+        arrives = np.arange(len(X)) + np.random.default_rng(0).integers(1, most + 1, len(X))
+        tokens: list[Any] = []
+        for row in range(len(X) + most):
+            if row < len(X):
+                tokens.append(model.predict_later(X[row]))
+            for came in np.flatnonzero(arrives == row):
+                model.learn_later(tokens[came], y[came])
+
+    return work
+
+
 # Measured
 
 
@@ -143,6 +158,7 @@ def corners(name: str) -> list[Corner]:
         Corner("evaluation, labels 100 rows late", "evaluation", plain, evaluated(model(), 100)),
         Corner("single rows, labels 10 rows late", "single rows", plain, later(model(), 10)),
         Corner("single rows, labels 100 rows late", "single rows", plain, later(model(), 100)),
+        Corner("single rows, labels 1 to 20 rows late", "single rows", plain, in_any_order(model(), 20)),
     ]
 
 

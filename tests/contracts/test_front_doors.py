@@ -179,6 +179,13 @@ def test_a_cell_is_the_same_at_every_door(cell: Any, verdict: float | None, colu
             by_service(*given)
 
 
+@pytest.mark.parametrize("door", [model().partial_fit, model().fit, lambda X, y: evaluate(model(), X, y)])
+def test_rows_from_an_iterator_are_refused(door: Callable[..., Any]):
+    a, y = plain()
+    with pytest.raises(ValueError, match=r"expected an array, .*, got an iterator \(generator\); make it a list"):
+        door(({"a": x} for x in a), y)
+
+
 class Row(NamedTuple):
     a: float
 

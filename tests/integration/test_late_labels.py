@@ -33,11 +33,13 @@ MODELS: dict[str, dict[str, Any]] = {
     "local": {"model": "wgpr", "features_per_basis": 6},
     "many kernels": {"model": "sfg-mkl", "features_per_basis": 6},
 }
+# Of a target that is transformed, for tests that look at the scale that is learnt.
+POSITIVE = {"positive": MODELS["robust"] | {"target_transform": "log1p"}}
 
 
 def make(name: str, timed: bool = False, **more: Any) -> StreamLearner:
     """Return a learner of a stream of `make_stream`."""
-    options: dict[str, Any] = {"task": "regression"} | MODELS[name]
+    options: dict[str, Any] = {"task": "regression"} | (MODELS | POSITIVE)[name]
     spec = make_spec(**options)
     classes = 3 if spec.task == "classification" else 0
     return StreamLearner(spec, num_inputs=2, warmup=WARMUP, seed=3, timed=timed, num_classes=classes, **more)
@@ -45,7 +47,8 @@ def make(name: str, timed: bool = False, **more: Any) -> StreamLearner:
 
 def stream(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the rows of `make_stream` for a model."""
-    return make_stream(MODELS[name].get("task", "regression"))
+    X, y, times = make_stream((MODELS | POSITIVE)[name].get("task", "regression"))
+    return X, np.abs(y) if name == "positive" else y, times
 
 
 def events(rows: int, seed: int, mean: float, never: float) -> list[tuple[str, int]]:
@@ -110,6 +113,35 @@ def test_once_all_are_in_it_is_as_if_they_had_come_in_time(name: str):
     np.testing.assert_allclose(late.learner.weights, in_time.weights, rtol=1e-7, atol=1e-12)
     assert late.learner.rows == in_time.rows == 90
     assert late.waiting == 0
+
+
+@pytest.mark.parametrize("timed", [False, True])
+@pytest.mark.parametrize("name", ["moving", "lags", "robust", "positive"])
+def test_a_row_by_itself_is_predicted_as_in_a_batch(name: str, timed: bool):
+    # A copy predicts by the engine of batches, what goes on by that of single rows.
+    (X, y, times), at = stream(name), 3 * WARMUP
+    X = X.copy()
+    X[at - 5, 0] = X[at + 2, 1] = X[at + 4, 0] = np.nan
+    late = LateLabels(make(name, timed))
+    for r in range(at + 8):
+        stamp, copied = times[r : r + 1] if timed else None, late.fork()
+        copied.refresh()
+        known = copied.outlook()
+        info, _ = known.leading(X[r : r + 1], stamp)
+        assert known.learner._latest is None
+        ((_, own),) = late.predict(X[r : r + 1], stamp)
+        for a, b in zip(parts(own.predictive), parts(info.predictive), strict=True):
+            close(a, b)
+        if r >= 4:
+            late.learn([r - 4], y[r - 4][None])
+    assert late.learner._latest is not None
+
+
+def parts(predictive: Any) -> list[np.ndarray]:
+    """Return the mixture that is predicted, and how far a transformed target is believed."""
+    base = getattr(predictive, "base", predictive)
+    limits = [] if base is predictive or base.limits is None else [np.asarray(base.limits)]
+    return [np.concatenate(mixture(base), axis=1), *limits]
 
 
 def late_rows(n: int = 150, seed: int = 3) -> Chunk:
@@ -314,3 +346,44 @@ def test_a_target_far_out_does_not_decide_the_scores_without_outliers():
     assert found[1][0] == [60, 120]
     assert found[1][1]["rmse"] > 1e9
     assert found[1][1]["unflagged"]["rmse"] < 1.5 * found[0][1]["rmse"]
+
+
+def test_a_checkpoint_knows_that_a_label_of_an_earlier_row_came():
+    X, y, _ = stream("robust")
+    late = LateLabels(make("robust"))
+    for r in range(60):
+        next(late.predict(X[r : r + 1]))
+        if r >= 4 and r != 52:
+            late.learn([r - 4], y[r - 4][None])
+    late.refresh()
+    late.learn([48], y[48][None])  # after those of rows 49 to 55
+    again = LateLabels.from_tree(restored(late.learner), decode(*encode(late.to_tree()), {}))
+    found = [row_by_row(next(each.predict(X[60:61]))[1].predictive) for each in (late, again)]
+    close(found[0], found[1])
+    assert again.learner.rows == late.learner.rows == 56
+
+
+def test_a_row_is_learnt_once_if_the_renewal_after_it_is_interrupted(monkeypatch: pytest.MonkeyPatch):
+    def interrupted(*given: Any) -> Any:
+        raise KeyboardInterrupt
+
+    X, y, _ = stream("renewed")
+    late = LateLabels(make("renewed"))
+    for r in range(70):
+        next(late.predict(X[r : r + 1]))
+        if r >= 4:
+            late.learn([r - 4], y[r - 4][None])
+    rows = max(late.learner.rows, 66)
+    monkeypatch.setattr("streamgp.stream.learner.due_after", interrupted)
+    for r in range(70, 140):
+        try:
+            next(late.predict(X[r : r + 1]))
+        except KeyboardInterrupt:
+            break
+        late.learn([r - 4], y[r - 4][None])
+        rows += 1
+    else:
+        pytest.fail("expected a renewal")
+    monkeypatch.undo()
+    late.refresh()
+    assert late.learner.rows == rows

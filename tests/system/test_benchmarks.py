@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.robustness.mutants import FAULTS, Fault
+
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
@@ -66,6 +68,12 @@ def test_nothing_but_pages_imports_from_programs_of_another_folder(path: Path):
     names = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     folders = {name.split(".")[1] for name in names if name.startswith("benchmarks.")} - {"common", folder}
     assert folders <= ({"speed", "accuracy", "robustness"} if folder == "pages" else set())
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.file}: {fault.text}")
+def test_the_text_that_a_fault_replaces_is_in_its_file(fault: Fault):
+    code = (ROOT / "src" / "streamgp" / fault.file).read_text(encoding="utf-8")
+    assert fault.text in code, f"give the fault in benchmarks/robustness/mutants.py a text that {fault.file} has"
 
 
 @pytest.mark.parametrize("name", PAGES)

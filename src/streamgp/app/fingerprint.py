@@ -9,7 +9,7 @@ from streamgp.progress import progress_bar
 from streamgp.table import Chunk, DataError, RowReader
 from streamgp.table.chunks import cut
 
-_ROWS = 1 << 14  # that are read at a time
+_ROWS = 1 << 14  # rows that are read at a time
 
 
 class Fingerprint:
@@ -47,7 +47,7 @@ def fewer_rows(name: str, rows: int, out: object) -> RunError:
 
 
 def replay(reader: RowReader, rows: int, next_row: int, digest: str, out: object) -> Fingerprint:
-    """Pass over the rows that a run has learnt, and check that they are those.
+    """Pass over the rows that a run has learnt, and check that the file still has the same ones.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ def importance(schema: Schema, learner: StreamLearner) -> list[dict[str, Any]] |
         if feature.kind == "levels":
             width = learner.categories.statistics
         elif feature.kind == "date":
-            width = calendar_width(learner.calendar)
+            width = calendar_width(learner.categories.entries)
         groups.setdefault(feature.name, []).extend(range(at, at + width))
         at += width
     return Inputs(learner, {name: inputs for name, inputs in groups.items() if inputs}).importance()

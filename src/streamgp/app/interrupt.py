@@ -39,7 +39,7 @@ class Interrupt:
         self._waiting = False
 
     def check(self) -> None:
-        """Stop here, if that was requested.
+        """Raise `Stop` here, if a stop was requested.
 
         Raises
         ------
@@ -51,7 +51,7 @@ class Interrupt:
 
     @contextmanager
     def watch(self) -> Iterator[None]:
-        """Listen for the body of a ``with`` statement."""
+        """Listen to Ctrl-C and SIGTERM for the body of a ``with`` statement."""
         before = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield

@@ -68,7 +68,7 @@ class LiveRun:
 
     @property
     def rows(self) -> int:
-        """Rows predicted and scored."""
+        """Count the rows that were predicted and scored."""
         return self.session.metrics.rows
 
     def run(self) -> Outcome:
@@ -130,7 +130,7 @@ class LiveRun:
             yield chunk
 
     def _name_classes(self, chunk: Chunk) -> None:
-        """Name the classes of this chunk, and no later ones."""
+        """Tell the scores the names of the classes up to this chunk, and of none that comes later."""
         metrics, labels = self.session.metrics, self.reader.schema.labels
         if isinstance(metrics, ClassificationMetrics) and labels is not None:
             latest = int(np.max(chunk.y, initial=-1, where=np.isfinite(chunk.y)))
@@ -201,7 +201,7 @@ class LiveRun:
             learner,
             named_kinds(self.session.results(), schema.feature_names),
             targets=self.settings.targets,
-            features=schema.input_names(learner.calendar),
+            features=schema.input_names(learner.categories.entries),
             seconds=self.clock.result(),
             learnt=self.rows - max(first_row, learner.warmup),
         )

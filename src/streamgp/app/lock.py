@@ -10,7 +10,7 @@ from pathlib import Path
 from streamgp.app.outputs import RunError
 
 NAME = ".lock"
-_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)  # of the file system
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)  # errors of file systems that have no locks
 
 
 @contextmanager
@@ -54,7 +54,7 @@ def _hold(path: Path, option: str) -> int:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             _lock(descriptor)
-            # One that was removed before it was locked keeps nobody out: the next run makes another.
+            # A file that was removed before it was locked keeps nobody out, and another one is opened.
             if path.exists() and os.path.samestat(os.fstat(descriptor), path.stat()):
                 os.ftruncate(descriptor, 0)
                 os.write(descriptor, str(os.getpid()).encode())

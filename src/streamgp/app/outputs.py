@@ -58,7 +58,7 @@ class RunDirectory:
         self.position = 0
         self.checkpoint = directory / "checkpoint"
         self._parts = directory / "parts"
-        # Arrays of one or of many columns: a frame of hundreds of columns for each short stretch would take far more.
+        # Arrays of one or of many columns: a frame of hundreds of columns for a few rows would take far more memory.
         self._pending: dict[str, list[tuple[np.ndarray, ...]]] = {table: [] for table in TABLES}
         self._columns: dict[str, list[str]] = {}
         self._began = 0
@@ -81,7 +81,7 @@ class RunDirectory:
         return any(path.exists() for path in files) or any(self._parts.glob("*.parquet"))
 
     def check_free(self, resume: bool, overwrite: bool) -> None:
-        """Raise RunError if there are results that a new run would remove, unless it may: there is no checkpoint."""
+        """Raise RunError if the run would remove results of another and may not: called where no checkpoint is."""
         if overwrite:
             return
         if resume and self.holds_results:
@@ -106,7 +106,7 @@ class RunDirectory:
         """Empty the directory for a new run; results of an earlier one are removed."""
         with self._writing():
             self._parts.mkdir(parents=True, exist_ok=True)
-            # Renamed first: half a checkpoint would look like a damaged one.
+            # The checkpoint is renamed before it is deleted: half of one would look damaged.
             gone = self.directory / ".checkpoint.old"
             shutil.rmtree(gone, ignore_errors=True)
             if self.checkpoint.exists():
@@ -166,7 +166,7 @@ class RunDirectory:
         rules: Sequence[str] = (),
         labels: ClassNames | None = None,
     ) -> None:
-        """Take in a stretch, before which `scored` rows were scored; the next `flush` at the latest writes it.
+        """Take in rows with their scores, after `scored` others; the next `flush` at the latest writes them.
 
         A label that is new makes a further column, which is empty in the rows before.
         """
@@ -183,7 +183,7 @@ class RunDirectory:
         self._count(len(rows))
 
     def take(self, columns: dict[str, np.ndarray]) -> None:
-        """Take in the predictions of a stretch, column by column, and no weights."""
+        """Take in the predictions of rows, column by column, and no weights."""
         self._take(columns)
         self._count(len(columns["row"]))
 
@@ -223,7 +223,7 @@ class RunDirectory:
                 self._join(table)
             self._write_forecasts()
             write_json(self.directory / "metrics.json", metrics)
-            # Renamed first: a folder with some of its parts could not be distinguished from one with all of them.
+            # The folder is renamed before it is deleted: with a part of its files it would look whole.
             gone = self.directory / ".parts.old"
             shutil.rmtree(gone, ignore_errors=True)
             os.replace(self._parts, gone)

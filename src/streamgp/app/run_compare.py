@@ -15,7 +15,7 @@ from streamgp.reports.comparison_page import best
 from streamgp.reports.pages.stream import scan
 from streamgp.reports.wording import plural
 
-COVERAGE = 0.95  # of the intervals
+COVERAGE = 0.95  # the coverage of the intervals of differences
 # What is compared by kind of target, the first as the verdict; of all but pll, less is better.
 _OF_NUMBERS = ("crps", "nmse", "mae", "pll")
 SCORES = {

@@ -71,7 +71,7 @@ def run_stream(settings: RunSettings) -> Outcome:
 
 
 def _open(settings: RunSettings, stored: dict[str, Any] | None = None) -> RowReader:
-    """Open the rows from the first one on: those of before are compared with what the run has learnt."""
+    """Open the file from its first row on; a run that is resumed compares the rows that it has learnt."""
     most = settings.max_rows
     reader = open_rows(
         settings.data,

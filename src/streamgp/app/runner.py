@@ -60,7 +60,7 @@ class Clock:
             self.warmup += seconds
 
     def result(self) -> dict[str, float]:
-        """Return all of them, with the total so far."""
+        """Return the seconds of each kind, with the total so far."""
         total = perf_counter() - self.began
         return {"read": self.read, "warmup": self.warmup, "stream": self.stream, "total": total}
 

@@ -11,7 +11,7 @@ from streamgp.models.target_options import AUTO
 from streamgp.table.readers import Missing
 from streamgp.table.reading import AS_FOUND, Reading
 
-FREE = {"in config": None}  # of fields that may change when a run is resumed
+FREE = {"in config": None}  # the metadata of fields that may change when a run is resumed
 
 
 @dataclass

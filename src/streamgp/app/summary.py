@@ -68,7 +68,7 @@ def print_summary(metrics: dict[str, Any], to_stderr: bool) -> None:
         for number_of, verdict in enumerate(verdicts.sentences(metrics)):
             if not number_of or verdict["mark"] != verdicts.MARKS["better"]:
                 console.print(verdict["text"], markup=False)
-        if by_step := step_verdict.sentence(metrics):
+        for by_step in step_verdict.sentences(metrics):
             console.print(by_step["text"], markup=False)
     for warning in metrics["warnings"]:
         console.print(f"note: {warning}", markup=False)

@@ -135,6 +135,16 @@ class RowEngine(FilterEngine, Protocol):
         """The weights of several rules for the next row; None of a single one."""
         ...
 
+    def predict(
+        self,
+        X: Float[np.ndarray, "1 d"],
+        times: Float[np.ndarray, " 1"] | None,
+        extra: np.ndarray | None = None,
+        ahead: float = 1.0,
+    ) -> Any:
+        """Predict a row, which without times is so many rows `ahead` of the last one learnt."""
+        ...
+
     @property
     def is_due(self) -> bool:
         """Whether the model is to be flushed and loaded, as other parts of it may work from here on."""

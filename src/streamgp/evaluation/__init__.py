@@ -1,4 +1,13 @@
-"""Test-then-train evaluation and its scores, one module for each task."""
+"""The scores of predictions along a stream, bands that hold their share, alarms, and the results of an evaluation.
+
+`regression`, `classification`, `counts`, `ordinal` and `joint` have the scores of each kind of target, in sums of
+constant memory (`running_sums`); `scored_rows` is what they leave of a part of the stream. `seasonal`,
+`baseline_bands` and `boosted_trees` are the baselines. `steps_ahead` and `step_baselines` score forecasts by step.
+Bands and sets: `conformal`, `conformal_sets`; by groups of rows `row_groups`, `group_thresholds`, `group_bands` and
+`coverage_tests`; by fifths and hours `kinds_of_rows`. Alarms: `alarms` runs `error_tests`, `move_tests` and
+`run_tests`, all by the bets of `change_tests`. `result` and `comparison` are what the user gets, `shown` shows it.
+The verdict on a model beside its baselines is in `streamgp.metrics.judgement`, its words in `streamgp.reports`.
+"""
 
 from streamgp.evaluation.alarms import Alarm, Alarms
 from streamgp.evaluation.change_tests import e_bh

@@ -201,7 +201,7 @@ class Alarms:
         same = y[there] == np.append(tests.last, y[there])[:-1]
         stuck, log_sums = tests.stuck.update(same, block.rows[there], block.tested)
         hits.note(log_sums, there, "stuck", e)
-        # The errors of these targets are not tested.
+        # Where it is known that the target stands still, its errors are not tested.
         known_stuck = np.zeros(n, bool)
         known_stuck[there[np.isneginf(log_sums)]] = True
         errors = list(tests.errors)
@@ -216,10 +216,10 @@ class Alarms:
         moves = tests.moves
         # Only predictions of the next row are tested for moves: overlapping forecasts have dependent errors.
         if len(errors) == 1:
-            whole = np.zeros(n, bool)
-            whole[there] = same
+            repeats = np.zeros(n, bool)
+            repeats[there] = same
             at = there_u[~known_stuck[there_u]] if block.tested else there_u
-            places, rows = moved_rows(block, e, earlier, self._steady, whole, at)
+            places, rows = moved_rows(block, e, earlier, self._steady, repeats, at)
             moves, paths = moves.update(rows, block.tested)
             for kind, path in paths.items():
                 hits.note(path, places, kind, e, sudden=True)
@@ -254,7 +254,7 @@ class Alarms:
         return replace(state, targets=targets, scores=tuple(s.restart() for s in state.scores), first=first)
 
     def _tell(self, state: AlarmState, hit: Hit, block: AlarmRows, found: Found | None) -> None:
-        """Note an alarm, in `found` of a sudden change."""
+        """Add the alarm of a hit; of a sudden change `found` says what is known of it."""
         row = int(block.rows[hit.place])
         time = None if block.times is None else float(block.times[hit.place])
         target = None if hit.target is None else self.names[hit.target]
@@ -271,7 +271,7 @@ class Alarms:
         self.count += 1
 
     def _began(self, state: AlarmState, hit: Hit, row: int) -> tuple[int, Float[np.ndarray, " m"], dict[str, Any]]:
-        """Return since when there is evidence, the averages of what is tested since then, and more of a run."""
+        """Return since when there is evidence, the averages of what is tested since then, and of a run its value."""
         details: dict[str, Any] = {}
         if hit.target is None:
             since, mean = leading(state.scores[hit.sequence].watch, slice(0, 1))

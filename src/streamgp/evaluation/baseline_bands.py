@@ -14,8 +14,9 @@ from jaxtyping import Bool, Float
 
 from streamgp.metrics.bands import interval_score
 
-KEPT = 512  # errors
-EVERY, FIRST = 64, 16  # rows after which they are taken in, before the first 64 whenever there are twice as many
+KEPT = 512  # the latest errors that the bands rest on
+# Errors are taken in every 64 rows; at first when there are 16, and when there are twice as many.
+EVERY, FIRST = 64, 16
 LEVEL = 0.9
 
 
@@ -31,8 +32,8 @@ class BaselineBands:
     def __init__(self, late: int = 0) -> None:
         self._late = late
         self._rows = 0
-        self._recent = np.empty(0)  # errors
-        self._law: _Law | None = None  # of those in use
+        self._recent = np.empty(0)  # the latest errors
+        self._law: _Law | None = None  # the law of the errors that were taken in
         self._scored, self._width, self._interval, self._crps = 0, 0.0, 0.0, 0.0
 
     def add(self, error: Float[np.ndarray, " n"], scored: Bool[np.ndarray, " n"]) -> None:
@@ -96,7 +97,7 @@ class _Law(NamedTuple):
 
     @classmethod
     def of(cls, errors: Float[np.ndarray, " n"]) -> "_Law | None":
-        """Return that of errors; None of none."""
+        """Return the law of some errors; None where there is no error."""
         n = len(errors)
         if not n:
             return None

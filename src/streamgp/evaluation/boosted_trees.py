@@ -60,7 +60,7 @@ class BoostedTrees:
     def __init__(self, targets: int, warmup: int, known: int) -> None:
         self._warmup, self._known = warmup, max(known, 1)
         self._rows = 0
-        self._X: np.ndarray | None = None  # of the last rows
+        self._X: np.ndarray | None = None  # the inputs of the last rows
         self._y = np.full((0, targets), np.nan)
         self._boosters: list[Any] = [None] * targets
         self._backs: list[int] = []  # after how many rows targets are inputs of the trees

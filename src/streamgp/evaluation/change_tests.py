@@ -94,7 +94,7 @@ class Detector:
     def update(
         self, log_e: Bets, rows: Column, statistics: Float[np.ndarray, "n m"] | None = None
     ) -> tuple["Detector", Bets]:
-        """Return it after rows with these log bets, and log M after each of them."""
+        """Return the detector after rows with these log bets, and log M after each of them."""
         n = len(log_e)
         if not n:
             return self, log_e
@@ -122,7 +122,7 @@ class Detector:
         ), log_sums
 
     def restart(self) -> "Detector":
-        """Return it without evidence."""
+        """Return the detector without evidence."""
         return Detector.start(*self.totals.shape)
 
 

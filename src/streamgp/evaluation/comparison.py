@@ -66,7 +66,7 @@ class Comparison:
 
     @property
     def _every(self) -> dict[str, ModelRows]:
-        """The models, and the baselines whose names none of them has."""
+        """Return the models, and the baselines whose names none of them has."""
         return self.models | {name: of for name, of in self.baselines.items() if name not in self.models}
 
     def __repr__(self) -> str:

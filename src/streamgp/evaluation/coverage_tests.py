@@ -67,14 +67,14 @@ class CoverageTests:
         self, level: float, tested: Bool[np.ndarray, " g"], rate: float = RATE, at_least: bool = False
     ) -> None:
         self.rate = rate
-        # Groups of which there is no more to find.
+        # Which groups need no test: those that never did, and those that were found.
         self._told = ~tested
         self._rows = np.zeros(len(tested))
         gains, self._weights = _bets(1.0 - level, at_least)
         self._on_hit, self._on_miss = gains
         shape = (len(tested), len(self._weights))
-        # Of every group and bet: the log of the evidence, that since the best single start, and that start, with
-        # the rows and misses since.
+        # For every group and bet: the log of the evidence, and of its part that began at the best single row. Then
+        # that row, and the rows and misses since.
         self._log_sums, self._best = np.full((2, *shape), -np.inf)
         self._since, self._count, self._missed = np.zeros((3, *shape))
 
@@ -116,7 +116,7 @@ class CoverageTests:
         self._since[own] = np.where(anew, row, self._since[own])
         self._count[own] = np.where(anew, 1.0, self._count[own] + 1.0)
         self._missed[own] = np.where(anew, float(miss), self._missed[own] + float(miss))
-        # No group is told with less, however many are.
+        # However many groups are found, each has at least as much evidence as this.
         return bool((np.exp(sums) @ self._weights).max() >= 1.0 / self.rate)
 
     def _tell(self, row: int) -> list[Miscovered]:

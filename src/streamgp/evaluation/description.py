@@ -133,7 +133,7 @@ def describe_calendar(learner: StreamLearner, dates: Sequence[str], python: bool
     """Return a note on what was made of the columns of dates, where it was for the warm-up to say."""
     if AUTO not in learner.settings.calendar or not dates or not learner.is_warmed_up:
         return []
-    cycles = [entry for entry in learner.calendar if entry in CYCLES]
+    cycles = [entry for entry in learner.categories.entries if entry in CYCLES]
     none, more = option("calendar", "none", python), ""
     if longer := learner.state.inputs.categories.too_long:
         given = option("calendar", ",".join((*cycles, *longer)), python)

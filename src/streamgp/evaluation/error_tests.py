@@ -28,7 +28,7 @@ BINS = 10
 LARGEST = 8.0
 # The memories, in rows, of the histograms that bet on the next row.
 MEMORIES = (100.0, 500.0)
-REST = 100  # rows after an alarm
+REST = 100  # rows after an alarm in which what is usual is learnt anew
 # The cap is low, so that a more specific kind of alarm comes first.
 SCORE_CAP = 0.5
 # After so many rows the naive forecasts have followed a change.
@@ -71,11 +71,11 @@ class ErrorTests:
         return cls(Watch.start(26, 3 + BINS, 4, REST), 0.0, np.full((len(MEMORIES), BINS), 1.0 / BINS))
 
     def restart(self) -> "ErrorTests":
-        """Return them after an alarm."""
+        """Return the tests after an alarm."""
         return replace(self, watch=self.watch.restart())
 
     def update(self, u: Column, rows: Column) -> tuple["ErrorTests", dict[str, Column]]:
-        """Return them after rows, at least one, with these u in [0, 1], and each kind's log M after each row."""
+        """Return the tests after rows, at least one, with these u in [0, 1]; and each kind's log M after each row."""
         z = np.clip(ndtri(u), -LARGEST, LARGEST)
         signs = np.where(u > 0.5, 1.0, -1.0)
         before = np.append(self.sign, signs[:-1])
@@ -173,13 +173,13 @@ class ScoreTest:
         return cls(Watch.start(1, 2, 1, NAIVE_REST), zeros, zeros, np.zeros((2, targets)))
 
     def restart(self) -> "ScoreTest":
-        """Return it after an alarm."""
+        """Return the test after an alarm."""
         return replace(self, watch=self.watch.restart())
 
     def update(
         self, y: Float[np.ndarray, "n e"], log_density: Column, rows: Column, tested: bool
     ) -> tuple["ScoreTest", Column]:
-        """Return it after rows, at least one, with these log densities under the model, and log M after each.
+        """Return the test after rows, at least one, with these log densities under the model; and log M after each.
 
         Rows that are not tested teach the naive forecasts only.
         """
@@ -190,7 +190,7 @@ class ScoreTest:
         advantage[: max(0, NAIVE_ROWS - self.rows)] = -LARGEST
 
         def bets(reference: Statistics, adapted: Kinds, rest: slice) -> Bets:
-            # While the naive forecasts stay the better ones, all has been said.
+            # As long as the naive forecasts stay better after an alarm, nothing is bet: that was told.
             return np.where(adapted, -LARGEST, np.minimum(advantage[rest, None] - SCORE, SCORE_CAP))
 
         statistics = np.column_stack([advantage, np.exp(np.minimum(advantage, CAP))])

@@ -24,7 +24,7 @@ class Fifths:
         self._rows, self._every, self._next = 0, 1, _FIRST
         self._kept = np.empty((0, values))
         self.ends = np.full((values, FIFTHS - 1), np.nan)
-        # From which of the rows placed last on there were which ends.
+        # The ends that held from a row on, with the place of that row among those placed last.
         self._since = [(0, self.ends.copy())]
 
     def place(self, values: Float[np.ndarray, "n g"]) -> Int[np.ndarray, "n g"]:

@@ -42,7 +42,7 @@ class GroupThresholds:
         self.level = level
         self._horizon = horizon
         self._memory = round(BEYOND / (1.0 - level))
-        # The first one is of all rows.
+        # The first entry is of all rows, the others are of the groups.
         self._miss = [1.0 - level] * (groups + 1)
         self._last: list[deque[float]] = [deque() for _ in self._miss]
         self._sorted: list[list[float]] = [[] for _ in self._miss]

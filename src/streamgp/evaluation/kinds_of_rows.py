@@ -41,7 +41,7 @@ class KindsOfRows:
 
     def __init__(self, targets: int, values: int) -> None:
         self._fifths = Fifths(values)
-        # Rows, rows held and sums of widths.
+        # Along the first axis: rows, rows that the band held, and sums of widths.
         self._sums = np.zeros((3, targets, values, FIFTHS))
         self._of_clocks = np.zeros((3, targets, _ENDS[-1]))
 
@@ -63,11 +63,11 @@ class KindsOfRows:
             self._of_clocks += each @ _on_clocks(times)
 
     def result(self, e: int, g: int) -> Kinds:
-        """Return what is known of the fifths of value g, for target e."""
+        """Return rows, coverage and widths of each fifth of value g, for target e."""
         return _kinds(self._sums[:, e, g])
 
     def on_clock(self, e: int, name: str) -> Kinds:
-        """Return what is known of the parts of one of the `CLOCKS`, for target e."""
+        """Return rows, coverage and widths of each part of one of the `CLOCKS`, for target e."""
         at = list(CLOCKS).index(name)
         return _kinds(self._of_clocks[:, e, _ENDS[at] : _ENDS[at + 1]])
 

@@ -102,7 +102,7 @@ class Found:
 
     @property
     def is_due(self) -> bool:
-        """Whether there is nothing to wait for."""
+        """Return whether there is nothing left to wait for before the change is told."""
         return self.kind == "scale" or self.followed or self.rows >= WAIT
 
 
@@ -156,14 +156,14 @@ class MoveTests:
         return cls(Detector.start(KINDS * _EACH), np.full(KINDS, np.nan), sizes, np.full(KINDS, np.nan), latest)
 
     def restart(self, found: Found | None, told: bool) -> "MoveTests":
-        """Return them after an alarm, or after a change was found, which is told by now or is not."""
+        """Return the tests after an alarm, or after a change was found, which is told by now or is not."""
         start = np.nan if found is None else found.start
         since = self.latest[self.latest[:, ROW] >= start, FIRST_SCORE : FIRST_SCORE + KINDS]
         means = np.median(since, axis=0) if len(since) else np.zeros(KINDS)
         known = np.array([_share(product, square, self.tested) for product, square, _ in self.sizes.tolist()])
         means = means * (1.0 - known[:, 0]) / known[:, 1] / np.sqrt(np.maximum(self.sizes[:, 2], 1.0))
         sizes = self.sizes.copy()
-        # Errors are expected to be as large from now on.
+        # The errors are expected to stay as large as they have become.
         if found is not None and found.kind != "level" and len(since):
             typical = np.median(np.abs(since), axis=0) / USUAL_SIZE
             sizes[:, 2] = np.maximum(sizes[:, 2], np.square(typical))
@@ -177,11 +177,11 @@ class MoveTests:
         )
 
     def told(self) -> "MoveTests":
-        """Return them after the change that was found was told."""
+        """Return the tests after the change that was found was told."""
         return replace(self, found=None)
 
     def update(self, rows: "MovedRows", tested: bool) -> tuple["MoveTests", dict[str, Column]]:
-        """Return them after rows, and each kind's log M after each row; of others repeats alone are learnt."""
+        """Return the tests after rows, and each kind's log M after each; not `tested`, only repeats are learnt."""
         run = _Run(self)
         n = len(rows.rows)
         news, means = np.zeros((n, KINDS)), np.full((n, KINDS), np.nan)
@@ -269,7 +269,7 @@ class _Run:
 
     @property
     def is_live(self) -> bool:
-        """Whether the next row is bet on."""
+        """Return whether the next row is bet on."""
         return self.since_alarm >= REST and self.tested >= FIRST
 
     def side(self, predicted: float) -> float:

@@ -67,11 +67,11 @@ class EarlierWeights:
 
     @classmethod
     def start(cls) -> "EarlierWeights":
-        """Return them before the first row."""
+        """Return the weights that are known before the first row: none."""
         return cls(np.zeros((0, 0)))
 
     def update(self, new: Float[np.ndarray, "n k"]) -> tuple["EarlierWeights", Float[np.ndarray, "n k"]]:
-        """Return them after rows with these log weights, and those in force so many rows before each.
+        """Return the weights after rows with `new` ones, and those in force so many rows before each.
 
         Where the experts are others, their first weights stand for the earlier ones.
         """

@@ -190,7 +190,7 @@ class RegressionMetrics:
         self.rows = 0
         # The number of these rows without a target.
         self.unlabelled_rows = 0
-        # Their predictions of the next rows, oldest first: (rows, baseline, target).
+        # What the baselines predict of the next rows, the oldest first: (rows, baseline, target).
         self._baselines = np.full((max(horizon, 1), 2, len(targets)), np.nan)
         self._seasonal = SeasonalNaive(len(targets), warmup)
         # Sums of errors as shares of the targets, and how many targets are 0.
@@ -202,7 +202,7 @@ class RegressionMetrics:
         self._running = [PointErrors() for _ in targets]
         # The number of scored rows that were flagged as outliers.
         self._flagged = 0
-        self._unflagged = [Moments() for _ in targets]  # the targets of the others
+        self._unflagged = [Moments() for _ in targets]  # the targets of the rows that were not flagged
         self._model_unflagged = [PointErrors() for _ in targets]
         self._persistence_unflagged = [PointErrors() for _ in targets]
         self._running_unflagged = [PointErrors() for _ in targets]

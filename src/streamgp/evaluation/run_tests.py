@@ -61,13 +61,13 @@ class RunTest:
         return cls(Detector.start(len(ODDS)), np.zeros(LENGTHS), np.zeros(LENGTHS))
 
     def restart(self) -> "RunTest":
-        """Return it after an alarm."""
+        """Return the test after an alarm."""
         return replace(self, detector=self.detector.restart(), reported=True)
 
     def update(
         self, hits: Bool[np.ndarray, " n"], rows: Column, tested: bool, ticks: Int[np.ndarray, " n"] | None = None
     ) -> tuple["RunTest", Column]:
-        """Return it after rows at which the run goes on or not, and log M after each row.
+        """Return the test after rows at which the run goes on or not, and log M after each row.
 
         `ticks` are how many rows should have come before each one and did not.
         """
@@ -162,7 +162,7 @@ class GapClock:
         return float(np.median(self.gaps)) if self.known == GAPS else 0.0
 
     def update(self, times: Column) -> tuple["GapClock", Int[np.ndarray, " n"]]:
-        """Return it after rows at these times, and the rows missing before each."""
+        """Return the clock after rows at these times, and the rows missing before each."""
         gaps = np.diff(np.append(self.last, times))
         gaps = np.where(np.isfinite(gaps), gaps, 0.0)
         counted = np.append(np.isfinite(self.last), np.ones(len(times) - 1, bool))
@@ -172,7 +172,7 @@ class GapClock:
         after = GapClock(stored, self.known + len(new), float(times[-1]))
         ticks = np.zeros(len(times), int)
         if after.usual > 0.0:
-            # After the last of the first hundred.
+            # Rows are held to be missing only after the gaps by which the usual one is known.
             late = slice(np.flatnonzero(counted)[len(new) - 1] + 1 if len(new) else 0, None)
             ticks[late] = np.clip(np.round(gaps[late] / after.usual) - 1, 0, MOST_TICKS).astype(int)
         return after, ticks

@@ -60,7 +60,7 @@ class ScoredRows(NamedTuple):
 
     @property
     def by_experts(self) -> bool:
-        """Whether the fitted experts predicted them."""
+        """Return whether the fitted experts predicted the rows."""
         return self.weights is not None
 
 
@@ -94,7 +94,7 @@ _OF_TARGETS += ("joint_log_density", "energy")
 
 
 def _drop_target_scores(scores: Any, y: np.ndarray) -> Scores:
-    """Leave of the scores of rows without a target the predictions alone, with NaN (of labels, -1) for all else.
+    """Keep of the scores of rows without a target the predictions alone, with NaN (of labels, -1) for all else.
 
     Of several targets those that are there keep their own; what is of all of them together is NaN where one is not.
     """

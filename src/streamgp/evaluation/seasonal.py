@@ -52,12 +52,12 @@ class SeasonalNaive:
 
     def __init__(self, targets: int, kept: int) -> None:
         self.seasons: tuple[int, ...] | None = None
-        # Of each target the mean absolute change over the shortest season, or the last row, of the rows kept then.
+        # For each target the mean absolute change over the shortest season, or a row, in the rows that were kept.
         self.scales = np.full(targets, np.nan)
         self.errors: dict[str, list[PointErrors]] = {}
         self.unflagged: dict[str, list[PointErrors]] = {}
         self._kept = max(kept, 1)
-        # The last targets as each season has them; until the seasons are known, as they came.
+        # The last targets that each season needs; until the seasons are known, one array of all that are kept.
         self._pasts = [np.full((0, targets), np.nan)]
 
     def begin(self, seasons: tuple[int, ...]) -> None:
@@ -68,7 +68,7 @@ class SeasonalNaive:
         names, (past,) = [seasonal_name(season) for season in seasons], self._pasts
         targets = past.shape[1]
         self.errors, self.unflagged = (
-            {name: [PointErrors() for _ in range(targets)] for name in names} for _ in "ab"
+            {name: [PointErrors() for _ in range(targets)] for name in names} for _ in range(2)
         )
         self.scales = usual_change(past, min(seasons, default=1))
         self._pasts = [carried_on(past, season) for season in seasons]

@@ -65,7 +65,7 @@ class Watch:
         return cls(Detector.start(bets, statistics), np.zeros(statistics), np.zeros(kinds, bool), rest)
 
     def restart(self) -> "Watch":
-        """Return it after an alarm: without evidence, and with a pause."""
+        """Return the watch after an alarm: without evidence, and with a pause."""
         return Watch(self.detector.restart(), np.zeros_like(self.reference), self.adapted, self.rest, self.rest)
 
     def update(
@@ -75,7 +75,7 @@ class Watch:
         bets: Callable[[Statistics, Kinds, slice], Bets],
         usual: Callable[[Statistics], Kinds],
     ) -> tuple["Watch", Bets]:
-        """Return it after these rows, and log M after each of them.
+        """Return the watch after these rows, and log M after each of them.
 
         Parameters
         ----------
@@ -100,7 +100,7 @@ class Watch:
         return replace(watch, detector=detector, reference=references[-1], adapted=adapted[-1]), log_sums
 
     def _paused(self, statistics: Statistics, usual: Callable[[Statistics], Kinds]) -> "Watch":
-        # One by one, so that sums do not depend on the cuts.
+        # Rows are added one by one, so that the sum does not depend on how they are cut into parts.
         total = np.add.accumulate(np.vstack([self.reference, statistics]), axis=0)[-1]
         left = self.pause - len(statistics)
         if left:

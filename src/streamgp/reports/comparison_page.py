@@ -82,7 +82,7 @@ def headline(about: Mapping[str, Any]) -> str:
 
 
 def render_comparison(about: dict[str, Any], rows: np.ndarray, losses: dict[str, dict[str, np.ndarray]]) -> bytes:
-    """Return the page.
+    """Return the page about several runs, as HTML in UTF-8.
 
     Parameters
     ----------

@@ -54,7 +54,7 @@ def window(ax: Axes, recent: pl.DataFrame) -> None:
 
 
 def errors(ax: Axes, curves: pl.DataFrame) -> None:
-    """Draw nMSE of the model (in windows and so far) and of the naive baselines (in windows)."""
+    """Draw the nMSE of the model (in windows and so far) and of the naive baselines (in windows)."""
     values = np.concatenate(_score_lines(ax, curves))
     values = values[np.isfinite(values)]
     if len(values) and values.min() > 0 and values.max() > 20 * values.min():
@@ -105,7 +105,7 @@ def reliability(
 
 
 def coverage(ax: Axes, nominal: np.ndarray, observed: np.ndarray) -> None:
-    """Draw share of targets inside each central band against its nominal coverage."""
+    """Draw the share of targets inside each central band against its nominal coverage."""
     ax.plot([0, 1], [0, 1], color=ink("muted"), linewidth=1, linestyle=DASHED)
     ax.plot(nominal, observed, color=ink("model"), linewidth=1.8, marker="o", markersize=4)
     _unit_square(ax, "nominal coverage")
@@ -120,7 +120,7 @@ def _unit_square(ax: Axes, label: str) -> None:
 
 
 def pit(ax: Axes, shares: np.ndarray, low: float, high: float) -> None:
-    """Draw histogram of the probability integral transform over the range that a calibrated model keeps to."""
+    """Draw the histogram of the probability integral transform over the range that a calibrated model keeps to."""
     edges = np.linspace(0, 1, len(shares) + 1)
     ax.bar(edges[:-1], shares, width=0.92 / len(shares), align="edge", color=ink("model"), alpha=0.5)
     ax.axhspan(low, high, color=ink("last"), alpha=0.28, linewidth=0, zorder=3)

@@ -279,7 +279,7 @@ def _saved(figure: Figure, name: str, label: str, width: int, height: int) -> st
     first, last = ax.get_xlim()
     ends = f"{left / width:.4f} {1 - right / width:.4f} {first:.6g} {last:.6g}"
     out = io.StringIO()
-    with matplotlib.rc_context({"svg.hashsalt": name}):  # which keeps the charts' ids apart
+    with matplotlib.rc_context({"svg.hashsalt": name}):  # the salt keeps the ids of the charts apart
         figure.savefig(out, format="svg", dpi=180, transparent=True, metadata=_METADATA)
     return _inline(out.getvalue(), label, width, height, ends)
 

@@ -106,7 +106,7 @@ def running_nmse(scores: pl.DataFrame, rows: Rows, marks: Sequence[float] = ()) 
 
 
 def running_pll(scores: pl.DataFrame, rows: Rows) -> str:
-    """Draw mean predictive log density of the model, in windows and so far."""
+    """Draw the mean predictive log density of the model, in windows and so far."""
 
     def draw(ax: Axes) -> None:
         x, model, so_far = (values_of(scores, name) for name in ("row", "pll", "pll_so_far"))

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from streamgp.reports import wording
 
-INPUTS = 4  # that matter most
+INPUTS = 4  # the inputs with charts: those that matter most
 _ENTRIES = "coverage_by", "width_by", "coverage_by_rows"
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
@@ -78,7 +78,7 @@ def panels(figures: Any, metrics: Mapping[str, Any]) -> list[Panel]:
 
 
 def _kinds(name: str, coverage: Sequence[float | None], width: Sequence[float | None], rows: Sequence[int]) -> Kinds:
-    """Return what is known of the parts."""
+    """Return the parts whose coverage and width are known, and by how much chance may move these."""
     known = [i for i, (share, mean) in enumerate(zip(coverage, width, strict=True)) if None not in (share, mean)]
     shares, widths = ([each[i] or 0.0 for i in known] for each in (coverage, width))
     slack = [wording.kind_slack(rows[i]) for i in known]

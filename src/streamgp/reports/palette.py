@@ -23,7 +23,7 @@ PALETTE = {
     "expert7": ("#999933", "#aaaa00"),
     "expert8": ("#aa4499", "#bbcc33"),
     "others": ("#d3d8de", "#4a5462"),
-    # Of dots, and of fifths from the least to the greatest: so small, they need three to one to the page.
+    # Dots, and fifths from the least to the greatest. Such small marks need a contrast of 3 to 1 with the page.
     "dot0": ("#0077bb", "#66b2ff"),
     "dot1": ("#cc3311", "#ff7d6b"),
     "dot2": ("#00876a", "#44d0ae"),

@@ -9,7 +9,7 @@ from streamgp.metrics.paired import LEAST_ROWS
 from streamgp.reports import verdicts
 from streamgp.reports.wording import plural
 
-_RANGES = 3  # of steps, that are listed
+_RANGES = 3  # ranges of steps that are listed
 _WORDS: dict[Verdict, str] = {
     "better": "better than every naive baseline",
     "worse": "worse than the best of them",
@@ -17,15 +17,28 @@ _WORDS: dict[Verdict, str] = {
 }
 
 
-def of_first_target(metrics: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the scores of each step of the first target."""
-    found = (metrics.get("steps_ahead") or {}).get("by_step", [])
-    return [each for each in found if each.get("target") in (None, found[0].get("target"))]
+def by_target(metrics: dict[str, Any]) -> dict[str | None, list[dict[str, Any]]]:
+    """Return the scores of each step by target; None is the name of a single one."""
+    found: dict[str | None, list[dict[str, Any]]] = {}
+    for each in (metrics.get("steps_ahead") or {}).get("by_step", []):
+        found.setdefault(each.get("target"), []).append(each)
+    return found
 
 
-def sentence(metrics: dict[str, Any]) -> dict[str, Any] | None:
-    """Return ``text``, ``verdict`` and ``mark``; None where nothing was forecast."""
-    entries = [each for each in of_first_target(metrics) if each["judgement"] and each["judgement"]["against"]]
+def sentences(metrics: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return ``text``, ``verdict`` and ``mark`` for each target of which there is something to judge."""
+    each = by_target(metrics)
+    found = [(name, _sentence(entries, metrics)) for name, entries in each.items()]
+    return [
+        said if len(each) == 1 else said | {"text": f"Target {name}: {said['text'][0].lower()}{said['text'][1:]}"}
+        for name, said in found
+        if said is not None
+    ]
+
+
+def _sentence(scores: list[dict[str, Any]], metrics: dict[str, Any]) -> dict[str, Any] | None:
+    """Return what is said of the steps of a target; None where nothing was forecast."""
+    entries = [each for each in scores if each["judgement"] and each["judgement"]["against"]]
     if not entries:
         return None
     judged = [(each["step"], Judgement.from_json(each["judgement"])) for each in entries]

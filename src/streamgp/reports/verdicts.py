@@ -13,7 +13,7 @@ SCORES = {"squared_error": "squared error", "log_loss": "log loss", "rps": "rank
 MARKS: dict[Verdict, str] = {"better": "good", "worse": "warn", "undecided": "plain"}
 _THAN: dict[Verdict, str] = {"better": "better than", "worse": "worse than", "undecided": "cannot be told apart from"}
 ALONE: dict[Verdict, str] = {"better": "better", "worse": "worse", "undecided": "cannot be told apart"}
-SEASONAL = "seasonal_"  # and a number of rows: the baseline that repeats the target of so many before
+SEASONAL = "seasonal_"  # with a number of rows, the name of the baseline that repeats the target so far back
 _MATTERS = 0.05  # difference of two shares that is worth a word
 
 
@@ -215,7 +215,7 @@ def _flagged(judgement: Judgement, usual: Judgement) -> str:
 
 
 def _errors(metrics: dict[str, Any], against: Against) -> str:
-    """Say so where a baseline of labels is wrong less often, although its probabilities are no better."""
+    """Return a clause where a baseline of labels is wrong less often, although its probabilities are no better."""
     baseline = metrics.get("naive", {}).get(against.baseline, {})
     ours, theirs = metrics.get("error_rate"), baseline.get("error_rate")
     if against.verdict != "better" or ours is None or theirs is None or theirs >= ours:

@@ -23,7 +23,7 @@ from streamgp.stream.late_labels import LIMIT, LateLabels
 from streamgp.stream.learner import StreamLearner
 from streamgp.table.chunks import Chunk, cut
 
-FAR = 20.0  # standard deviations
+FAR = 20.0  # standard deviations from the prediction, beyond which a late target is marked as an outlier
 
 
 @dataclass

@@ -20,10 +20,11 @@ from streamgp.numerics.batching import concatenate
 from streamgp.numerics.standardise import Standardiser
 from streamgp.stream.learn_step import first_state, leading
 from streamgp.stream.learner import StreamLearner
+from streamgp.stream.paths import generator
 from streamgp.stream.rows import RawRows
 from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
-from streamgp.stream.warmup import known_rows
+from streamgp.stream.warmup import Progress, known_rows
 
 SCARCE, MANY = 4, 200  # a row with some of the targets counts 4, one with all takes 1 off: 50 in a row are many
 
@@ -111,8 +112,7 @@ class TargetsState(StreamState):
         """Return everything that a checkpoint needs, as nested dictionaries of plain values, arrays and modules."""
         if not self.parts:
             return super().to_tree(settings) | {"scarce": [self.scarce_then, self.counted_at]}
-        shared = {name: getattr(self, name) for name in _SHARED}
-        return shared | {"apart": [part.to_tree(settings.of_one_target) for part in self.parts]}
+        return _shared(self) | {"apart": [part.to_tree(settings.of_one_target) for part in self.parts]}
 
     @classmethod
     def from_tree(cls, tree: dict[str, Any]) -> tuple[StreamSettings, Self]:
@@ -131,6 +131,11 @@ class TargetsState(StreamState):
 _SHARED = "rows", "imputed_values", "flagged_rows", "correlation"  # of a checkpoint of targets that are learnt apart
 
 
+def _shared(state: StreamState) -> dict[str, Any]:
+    """Return what targets that are learnt apart have in common."""
+    return {name: getattr(state, name) for name in _SHARED}
+
+
 class TargetsLearner(StreamLearner):
     """Learns several targets by a model of all or, where rows have some of them, by a learner of each.
 
@@ -139,20 +144,49 @@ class TargetsLearner(StreamLearner):
 
     state_type: ClassVar[type[StreamState]] = TargetsState
 
+    def _set_up(self, settings: StreamSettings, state: StreamState, progress: Progress) -> None:
+        super()._set_up(settings, state, progress)
+        self._learners: list[StreamLearner] | None = None  # of each target, once there are some
+
+    @property
+    def state(self) -> StreamState:
+        """All that was learnt."""
+        if self._learners is None:
+            return super().state
+        parts = [one.state for one in self._learners]
+        if any(new is not old for new, old in zip(parts, self._state.models, strict=True)):
+            self._state = TargetsState.of_parts(parts, **_shared(self._state))
+        return self._state
+
+    @state.setter
+    def state(self, state: StreamState) -> None:
+        self._state, self._latest, self._learners = state, None, None
+
+    @property
+    def last_time(self) -> float | None:
+        """The time stamp of the last row learnt."""
+        if self._learners is None:
+            return super().last_time
+        return max((one.last_time for one in self._learners if one.last_time is not None), default=None)
+
     @property
     def predicts_by_fit(self) -> bool:
         """Whether the next row is, or was, predicted by the fitted models."""
-        return self.is_warmed_up if self._targets.parts else super().predicts_by_fit
+        return self.is_warmed_up if self._is_apart else super().predicts_by_fit
 
     @property
     def max_batch(self) -> int:
         """How many of the coming rows are learnt in one go at most."""
-        return min(one.max_batch for one in self._each) if self._targets.parts else super().max_batch
+        return min(one.max_batch for one in self._each) if self._is_apart else super().max_batch
 
     @property
     def _learns_singly(self) -> bool:
-        # What a row changes leaves the models as they are; to ask `state` would bring all of it together.
-        return not TargetsState.of(self._state).parts and super()._learns_singly
+        return not self._is_apart and super()._learns_singly
+
+    @property
+    def _is_apart(self) -> bool:
+        """Whether each target is learnt by itself."""
+        return isinstance(self._state, TargetsState) and bool(self._state.parts)
 
     @property
     def _targets(self) -> TargetsState:
@@ -160,50 +194,55 @@ class TargetsLearner(StreamLearner):
 
     @property
     def _each(self) -> list[StreamLearner]:
-        """Return the learner of each target."""
-        return [self._of_one(part) for part in self._targets.parts]
+        """Return the learner of each target, which goes on from row to row."""
+        if self._learners is None:
+            self._learners = [self._of_one(part) for part in self._targets.parts]
+        return self._learners
 
     def _of_one(self, part: StreamState) -> StreamLearner:
         return StreamLearner.at(self.settings.of_one_target, part, self.progress)
 
     def predict_next(self, X: np.ndarray, times: np.ndarray | None) -> AnyPredictive:
         """Predict each row as if it were the next one, on the scale that is learnt."""
-        if not self._targets.parts:
+        if not self._is_apart:
             return super().predict_next(X, times)
         return self._beside([one.predict_next(X, times) for one in self._each])
 
     def predict_after(self, rows: RawRows, unlearnt: np.ndarray, *, following: bool = True) -> Info:
         """Predict rows after others that were not learnt: see `StreamLearner.predict_after`."""
-        if not self._targets.parts:
+        if not self._is_apart:
             return super().predict_after(rows, unlearnt, following=following)
         infos = [one.predict_after(rows, unlearnt[:, [e]], following=following) for e, one in enumerate(self._each)]
         return _joined(infos, self._beside([info.predictive for info in infos]))
 
     def predicted_at(self, X: np.ndarray, time: float | None = None) -> AnyPredictive:
         """Return what is predicted of the next target at inputs without gaps."""
-        if not self._targets.parts:
+        if not self._is_apart:
             return super().predicted_at(X, time)
         return self._beside([one.predicted_at(X, time) for one in self._each])
 
-    def draw_paths(self, X: np.ndarray, times: np.ndarray | None, n: int, rng: np.random.Generator) -> np.ndarray:
+    def paths(
+        self, X: np.ndarray, times: np.ndarray | None, n: int, rng: np.random.Generator | None = None
+    ) -> np.ndarray:
         """Draw the targets of the next h rows n times: (n, h, E); those of each target by themselves."""
-        if not self._targets.parts:
-            return super().draw_paths(X, times, n, rng)
-        return np.concatenate([one.draw_paths(X, times, n, rng) for one in self._each], axis=2)
+        if not self._is_apart:
+            return super().paths(X, times, n, rng)
+        rng = generator(self.settings, self.state) if rng is None else rng
+        return np.concatenate([one.paths(X, times, n, rng) for one in self._each], axis=2)
 
     def kept_rows(self) -> np.ndarray:
         """Return inputs of rows of the whole stream without gaps."""
-        return self._each[0].kept_rows() if self._targets.parts else super().kept_rows()
+        return self._each[0].kept_rows() if self._is_apart else super().kept_rows()
 
     def has_influence(self) -> bool:
         """Return whether there are inputs of the models, and rows enough, for `influence`."""
-        return all(one.has_influence() for one in self._each) if self._targets.parts else super().has_influence()
+        return all(one.has_influence() for one in self._each) if self._is_apart else super().has_influence()
 
     def influence(
         self, groups: Mapping[str, Sequence[int]], log_exposure: Sequence[float] = ()
     ) -> dict[str, np.ndarray]:
         """Return which share of each target's variance predictions take from each input, by its name."""
-        if not self._targets.parts:
+        if not self._is_apart:
             return super().influence(groups, log_exposure)
         found = [one.influence(groups) for one in self._each]
         names = dict.fromkeys(name for each in found for name in each)
@@ -211,8 +250,8 @@ class TargetsLearner(StreamLearner):
 
     def _learn_together(self, rows: RawRows) -> Info:
         """Learn as many of the leading rows as go together, as one batch."""
-        part = rows.part(slice(self.max_batch))
-        if self._targets.parts:
+        part = rows.part(slice(self.max_batch)) if len(rows.X) > 1 else rows  # to ask for it ends work on single rows
+        if self._is_apart:
             return self._learn_each(part)
         absent = np.isnan(part.y)
         partial = np.asarray(absent.any(axis=1) & ~absent.all(axis=1))
@@ -237,20 +276,22 @@ class TargetsLearner(StreamLearner):
 
     def _learn_each(self, rows: RawRows) -> Info:
         """Learn rows, so few that no target's model has a boundary in their midst: by each, then how they go."""
-        infos, learners, state = [], self._each, self._targets
+        infos, learners, state = [], self._each, self._state
         for e, one in enumerate(learners):
             infos.append(concatenate(list(map(_whole, _learn_all(one, rows._replace(y=rows.y[:, [e]]))))))
         assert state.correlation is not None
         predictive = side_by_side([info.predictive for info in infos])
         correlation, matrices = state.correlation.learn(predictive, rows.y)
         info = _joined(infos, replace(predictive, correlation=matrices[:-1]))
-        self.state = TargetsState.of_parts(
-            [one.state for one in learners],
+        self._state = replace(
+            state,
             rows=state.rows + int((~np.isnan(rows.y)).any(axis=1).sum()),
             imputed_values=state.imputed_values + int(np.isnan(rows.X).sum()),
             flagged_rows=state.flagged_rows + int(np.count_nonzero(np.asarray(info.flagged))),
             correlation=correlation,
         )
+        if any(one.latest_fit is not part for one, part in zip(learners, state.models, strict=True)):
+            self._state = TargetsState.of_parts([one.state for one in learners], **_shared(self._state))
         return info
 
     def _taken_apart(self) -> TargetsState:
@@ -288,12 +329,12 @@ class TargetsLearner(StreamLearner):
         return self._of_parts(parts)
 
     def _of_parts(self, parts: Sequence[StreamState]) -> TargetsState:
-        return TargetsState.of_parts(parts, **{name: getattr(self.state, name) for name in _SHARED})
+        return TargetsState.of_parts(parts, **_shared(self.state))
 
     def _beside(self, parts: Sequence[Any]) -> SideBySide:
         """Join the predictions of the targets of rows that each might be the next one."""
-        assert self.state.correlation is not None
-        return self.state.correlation.of(side_by_side(parts))
+        assert self._state.correlation is not None
+        return self._state.correlation.of(side_by_side(parts))
 
 
 def new_learner(spec: Any, *, num_outputs: int = 1, **more: Any) -> StreamLearner:

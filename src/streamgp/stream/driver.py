@@ -106,17 +106,26 @@ class Driver:
         return 0 if self._row is None else self.rows + max_batch(self._settings, self._state)
 
     def takes(self, X: Float[np.ndarray, "1 d"]) -> bool:
-        """Return whether a row can be taken by itself: nothing is missing or beyond the bounds."""
+        """Return whether a row can be taken by itself: nothing is beyond the bounds, or the stream's first gap."""
         if not self._has_seen(X):
             raw = X.copy()
-            whole = self._inputs.read_whole(self._inputs.coded(raw))
-            self._given, self._seen = X, None if whole is None else self._prepared(raw, whole, self._unknown)
+            read = self._read_singly(self._inputs.coded(raw))
+            self._given, self._seen = X, None if read is None else self._prepared(raw, read, self._unknown)
         return self._seen is not None
+
+    def _read_singly(self, X: Float[np.ndarray, "1 d"]) -> tuple[ReadRows, StreamInputs] | None:
+        """Read a row with numbers for codes, and fill its gaps; None if it cannot be taken by itself."""
+        read = self._inputs.read_whole(X)
+        if read is not None or not self._inputs.only_lack(X):
+            return read
+        self._read_on()
+        return self._inputs.read(X)
 
     def moments(self, X: Float[np.ndarray, "1 d"], times: np.ndarray | None) -> Moments:
         """Return mean and standard deviation of a row that is taken by itself, on the scale that is learnt."""
         assert self._row is not None
-        return self._row.moments(self._see(X, self._unknown).taken, times)
+        seen = self._see(X, self._unknown)
+        return self._row.moments(seen.taken, times, seen.read.extra)
 
     def predict(self, X: Float[np.ndarray, "1 d"], times: np.ndarray | None) -> AnyPredictive:
         """Return the whole distribution of the same."""
@@ -127,6 +136,8 @@ class Driver:
     def pass_over(self, X: Float[np.ndarray, "1 d"], times: np.ndarray | None) -> AnyPredictive:
         """Return the same of a row that is taken by itself, and has no target: as a lag its mean stands for that."""
         predictive, seen = self.predict(X, times), self._see(X, self._unknown)
+        if not seen.read.are_whole:
+            self._imputed += int(np.isnan(X).sum())
         if self._inputs.lags.lags:
             mean = np.asarray(predictive.mean)
             self._inputs, self._seen = replace(self._inputs, lags=self._inputs.lags.learn(mean)), None
@@ -134,14 +145,28 @@ class Driver:
                 self._unkept.append((seen.read.X, mean))
         return predictive
 
+    def predict_after(
+        self, X: Float[np.ndarray, "1 d"], times: np.ndarray | None, unlearnt: Float[np.ndarray, "w e"]
+    ) -> AnyPredictive:
+        """Return the same of a row after others that were not learnt, for whose targets `unlearnt` stands."""
+        assert self._row is not None
+        self._relate()
+        seen, ahead, lags = self._see(X, self._unknown), len(unlearnt) + 1.0, self._inputs.lags
+        if lags.lags:
+            wide = lags.learn(unlearnt).widen_next(seen.read.X)
+            seen = seen._replace(taken=self._inputs.clip(wide)[0])
+        predictive = self._row.predict(seen.taken, times, seen.read.extra, ahead)
+        limited_to = predictive if self._range is None else self._range.limit(predictive, ahead)
+        return limited_to if self._correlation is None else self._correlation.of(limited_to)
+
     def _predicted(self, seen: Seen, times: np.ndarray | None) -> Any:
         """Return the distribution of a row, of a transformed target as far as it is believed."""
-        predictive = self._engine.predict(seen.taken, times)
+        predictive = self._engine.predict(seen.taken, times, seen.read.extra)
         return predictive if self._range is None else self._range.limit(predictive)
 
     def _has_seen(self, X: np.ndarray) -> bool:
         """Return whether a row is the last one that was read; it may come in another array."""
-        if self._seen is None or (X is not self._given and (self._seen.raw != X).any()):
+        if self._seen is None or (X is not self._given and not _same(self._seen.raw, X)):
             return False
         self._given = X
         return True
@@ -234,7 +259,7 @@ class Driver:
         if self._range is not None or self._correlation is not None:
             return self._predicted(seen, times)
         needs_mean = self._state.reservoir is not None or self._inputs.lags.lags
-        return self._row.moments(seen.taken, times) if needs_mean else None
+        return self._row.moments(seen.taken, times, seen.read.extra) if needs_mean else None
 
     def _noted(self, seen: Seen, rows: RawRows, info: Info, predicted: Any) -> Info:
         """Keep what the engine tells of rows that it has learnt; return it with what was predicted."""
@@ -260,8 +285,7 @@ class Driver:
     def _settle(self) -> None:
         """Let the imputer, the sample, the reservoir and the correlation take in the rows that they have not yet."""
         self._relate()
-        if self._unread:
-            self._inputs, self._unread = self._inputs.with_read(np.concatenate(self._unread)), []
+        self._read_on()
         state = self._state
         if self._untaken:
             parts, means, flags = zip(*self._untaken, strict=True)
@@ -278,6 +302,11 @@ class Driver:
             state, self._unkept = replace(state, recent=state.recent.learn(inputs, targets)), []
         self._state = replace(state, rows=self.rows)
         self._ends_at = self._next_end()
+
+    def _read_on(self) -> None:
+        """Let the imputer learn the rows that it has not yet."""
+        if self._unread:
+            self._inputs, self._unread = self._inputs.with_read(np.concatenate(self._unread)), []
 
     def _relate(self) -> None:
         """Learn the correlation of the errors of single rows from which it is not learnt yet."""
@@ -305,3 +334,8 @@ class Driver:
             flagged_rows=state.flagged_rows + self._flagged,
             restarted=state.restarted | restarted,
         )
+
+
+def _same(a: Float[np.ndarray, "1 d"], b: Float[np.ndarray, "1 d"]) -> bool:
+    """Return whether two rows have the same values and gaps."""
+    return not (a != b).any() or np.array_equal(a, b, equal_nan=True)

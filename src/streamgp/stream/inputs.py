@@ -180,6 +180,10 @@ class StreamInputs:
         inputs = replace(self, bounds=self.bounds.learn(own)[0]) if self.bounds.counts else self
         return ReadRows(X, None, np.zeros(len(X), np.int64), True), inputs
 
+    def only_lack(self, X: np.ndarray) -> bool:
+        """Return whether all that keeps rows from being whole are gaps, of which it is known what they matter."""
+        return self.gains is not None and not self.bounds.clip(X[:, : self._own]).beyond.any()
+
     def with_read(self, X: np.ndarray) -> "StreamInputs":
         """Return what is known once the imputer has learnt rows that were whole, as `read` returned them."""
         return replace(self, imputer=self.imputer.learn(X[:, : self._own], *self._center_and_scale())[1])
@@ -250,10 +254,6 @@ class StreamInputs:
         of_calendar = self.categories.of_calendar(X.shape[1])
         bounds, rest = _split(_bounds(X, spec, self._are_worth, of_calendar), self._own)
         return replace(self, scaling=_scaling(X, spec, of_calendar), bounds=bounds, rest_bounds=rest)
-
-    def with_fill(self, fill: np.ndarray) -> "StreamInputs":
-        """Return the same with this in the place of lags that are missing."""
-        return replace(self, lags=replace(self.lags, fill=fill))
 
     def with_lags(self, lags: tuple[int, ...], y: np.ndarray, passed: PassedRows) -> "StreamInputs":
         """Return the same with these lags at the end of a warm-up, whose usual targets are `y`, as lags."""

@@ -20,8 +20,16 @@ from streamgp.likelihoods import AnyPredictive
 from streamgp.numerics.checkpoint.encoding import decode, encode
 from streamgp.stream.late_weights import LateWeights, learnt
 from streamgp.stream.learner import StreamLearner
-from streamgp.stream.outlook import Outlook, StandIn, WaitingRow, check_horizon, rows_from_tree, rows_to_tree
-from streamgp.stream.replay import BLOCK, Known, due_fit, replayed, thinned
+from streamgp.stream.outlook import (
+    Outlook,
+    StandIn,
+    WaitingRow,
+    as_raw,
+    check_horizon,
+    rows_from_tree,
+    rows_to_tree,
+)
+from streamgp.stream.replay import BLOCK, Known, due_fit, thinned, to_learn
 
 LIMIT = 1_000  # rows after which a row is given up; twice as many are kept at most
 
@@ -63,9 +71,12 @@ class LateLabels:
         self._enough: int | None = None  # how many rows had come when there were enough labels for the fit
         self._rows: dict[int, WaitingRow] = {}  # from the oldest state on
         self.weights: tuple[LateWeights, ...] = ()  # of rows that are predicted while others wait
-        # What is known when all labels that have come of the rows before one are learnt, for some rows in ascending
-        # order; of the first of them none waits for a label.
-        self._states: list[Known] = [(0, learner.state)]
+        # The learner knows all labels that have come of the rows before this one, unless it is to return first, as a
+        # label of one of them came that it does not know.
+        self._learnt = 0
+        self._is_to_return = False
+        # The same for some rows before that one, in ascending order. Of the first of all none waits for a label.
+        self._states: list[Known] = []
 
     @property
     def waiting(self) -> int:
@@ -93,14 +104,17 @@ class LateLabels:
         at = 0
         while at < len(X):
             self.refresh()
-            info, standing = self.outlook().leading(X[at:], None if times is None else times[at:])
+            info, standing = self._outlook_of(self.learner).leading(X[at:], None if times is None else times[at:])
             rows = slice(at, at + len(standing))
             yield self._append(X[rows], None if times is None else times[rows], standing), info
             at = rows.stop
 
-    def outlook(self) -> "Outlook":
+    def outlook(self) -> Outlook:
         """Return what is known of the next row, as of the last `refresh`; it stays as it is."""
-        return Outlook(self._copied(), self._unlearnt(), self.weights)
+        return self._outlook_of(self._copied())
+
+    def _outlook_of(self, learner: StreamLearner) -> Outlook:
+        return Outlook(learner, self._unlearnt(), self.weights)
 
     def fork(self) -> "LateLabels":
         """Return what goes on by itself from here, with a learner of its own: to look ahead by a `refresh`."""
@@ -127,7 +141,7 @@ class LateLabels:
 
     def predict_next(self, X: np.ndarray, times: np.ndarray | None = None) -> AnyPredictive:
         """Predict each row as if it were the next one to come, by what was known at the last `refresh`."""
-        return self.outlook().each(X, times)
+        return self._outlook_of(self.learner).each(X, times)
 
     def take(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None = None) -> None:
         """Take in rows whose labels come with them, while others wait.
@@ -154,7 +168,7 @@ class LateLabels:
         y: Sequence[np.ndarray | None] | None = None,
     ) -> range:
         if self._open == self.next_row:  # none waits, and others may have taught the learner since
-            self._rows, self._states = {}, [(self.next_row, self.learner.state)]
+            self._rows, self._states, self._learnt, self._is_to_return = {}, [], self.next_row, False
         numbers = range(self.next_row, self.next_row + len(X))
         for i, number in enumerate(numbers):
             time = np.nan if times is None else float(times[i])
@@ -175,13 +189,15 @@ class LateLabels:
 
         Those that will never have a label count where past targets are inputs, as there a row keeps its distance.
         """
-        taught = self._open == self.next_row  # perhaps by others
-        after = [] if taught else [self._rows[number] for number in range(self._states[-1][0], self.next_row)]
+        if self._open == self.next_row:  # others may have taught the learner since
+            return np.empty((0, self.learner.num_outputs))
+        has_lags = bool(self.learner.latest_fit.inputs.lags.lags)
+        after = (self._rows[number] for number in range(self._learnt, self.next_row))
         as_lags = self.learner.settings.task.as_lags
         stand = [
             row.predicted.mean if row.y is None or not row.is_labelled else as_lags(row.y[None], row.x[None])[0]
             for row in after
-            if row.y is None or row.is_labelled or self.learner.state.inputs.lags.lags
+            if row.y is None or has_lags or row.is_labelled
         ]
         return np.array(stand).reshape(-1, self.learner.num_outputs)
 
@@ -233,19 +249,23 @@ class LateLabels:
             self._rows[number] = replace(self._rows[number], y=target, predicted=StandIn(predicted.mean))
             if not is_missing:
                 labelled.append(number)
-                self.weights = learnt(self.weights, self.learner.state, predicted.made, target)
+                self.weights = learnt(self.weights, self.learner.latest_fit, predicted.made, target)
         if labelled:
-            self.latest = max(self.latest, *labelled)
-            self._states = [(end, state) for end, state in self._states if end <= min(labelled)]
+            first, self.latest = min(labelled), max(self.latest, *labelled)
+            self._is_to_return |= self._learnt > first
+            self._states = [(end, state) for end, state in self._states if end <= first]
 
     def refresh(self) -> None:
         """Learn what has come, each label in its row's place, and set the learner's state to what is known then.
 
-        What ends this early, such as an interrupted fit, leaves the learner as it was, and the labels to be learnt.
+        What ends this early, such as an interrupted fit, leaves what was not learnt yet to be learnt.
         """
         if self._open == self.next_row:  # others may have taught the learner since
             return
-        fit, self._enough = due_fit(self.learner.settings, self._rows, self._states[0], self.next_row, self._enough)
+        if self._is_to_return:
+            (self._learnt, self.learner.state), self._is_to_return = self._states.pop(), False
+        at, known = self._states[0] if self._states else (self._learnt, self.learner)
+        fit, self._enough = due_fit(self.learner.settings, self._rows, at, known, self.next_row, self._enough)
         now, given_up = self._open, 0
         while now < self.next_row:
             waits = self._rows[now].y is None
@@ -253,32 +273,57 @@ class LateLabels:
                 break
             given_up += waits
             now += 1
-        if self._states[-1][0] < now:
-            self._keep(self._replayed(self._states[-1], now))
-        if now - self._states[0][0] > self.limit:  # the rows kept are bounded
-            self._states[0] = self._replayed(self._states[0], now)[-1]
-        while len(self._states) > 1 and self._states[1][0] <= now:
+        if self._learnt < now:  # rows of the warm-up that are given up may still get a label if its fit ends early
+            self._learn_until(now, keeps=not self.learner.is_warmed_up)
+        if self._states and now - self._states[0][0] > self.limit:  # the rows kept are bounded
+            self._states[0] = self._known_later(self._states[0], now)
+        while self._states and (self._states[1][0] if len(self._states) > 1 else self._learnt) <= now:
             del self._states[0]
-        self._rows = {number: row for number, row in self._rows.items() if number >= self._states[0][0]}
+        oldest = self._states[0][0] if self._states else self._learnt
+        self._rows = {number: row for number, row in self._rows.items() if number >= oldest}
         # The fit at the end of the warm-up is made once, from rows of which none waits any more.
-        self._keep(self._replayed(self._states[-1], self.latest + 1, warming_up=False))
-        self.learner.state = self._states[-1][1]
+        self._learn_until(self.latest + 1, keeps=True, warming_up=False)
         self._open, self.given_up = now, self.given_up + given_up
 
-    def _keep(self, states: Sequence[Known]) -> None:
-        self._states = thinned([*self._states, *states], self.next_row)
+    def _learn_until(self, end: int, *, keeps: bool, warming_up: bool = True) -> None:
+        """Learn the rows up to `end`; unless `warming_up`, before the warm-up's last.
 
-    def _replayed(self, begin: Known, end: int, *, warming_up: bool = True) -> list[Known]:
-        return replayed(self.learner, self._rows, begin, end, warming_up=warming_up)
+        If it `keeps` states, there is one to go back to from each block of rows.
+        """
+        learner = self.learner
+        new = to_learn(learner.settings, self._rows, self._learnt, end)
+        while new:
+            is_free = warming_up or learner.is_warmed_up
+            part = new[: BLOCK if is_free else min(BLOCK, learner.warmup - 1 - learner.rows)]
+            if not part:
+                return
+            if keeps:
+                self._states = thinned([*self._states, (self._learnt, learner.state)], self.next_row)
+            before, block = learner.rows, as_raw([self._rows[each] for each in part], learner.timed)
+            try:
+                n = len(learner.learn_leading(block, predicts=False).outside)
+            except BaseException:
+                if learner.rows > before:  # by a single row, after which new experts were being fitted
+                    self._learnt = part[0] + 1
+                raise
+            self._learnt, new = part[n - 1] + 1, new[n:]
+        self._learnt = max(self._learnt, end)
+
+    def _known_later(self, known: Known, end: int) -> Known:
+        """Return what is known after the rows up to `end`, of what was known before some of them."""
+        fork = self.fork()
+        fork._learnt, fork.learner.state = known
+        fork._learn_until(end, keeps=False)
+        return end, fork.learner.state
 
     # Checkpoints
 
     def to_tree(self) -> dict[str, Any]:
         """Return what a checkpoint needs beside the learner, as plain values and arrays."""
-        rows, known = list(self._rows.values()), self._states
+        rows, states, learnt = list(self._rows.values()), self._states, self._learnt
         if self._open == self.next_row:  # others may have taught the learner since
-            rows, known = [], [(self.next_row, self.learner.state)]
-        (end, oldest), (until, last) = known[0], known[-1]
+            rows, states, learnt = [], [], self.next_row
+        end, oldest = states[0] if states else (learnt, None)
         width, outputs = self.learner.num_inputs, self.learner.num_outputs
         return {
             "limit": self.limit,
@@ -287,8 +332,8 @@ class LateLabels:
             "weights": list(self.weights),
             **rows_to_tree(rows, width, outputs),
             "first": end,
-            "oldest": None if oldest is self.learner.state else oldest.to_tree(self.learner.settings),
-            "learnt_until": until if last is self.learner.state else None,
+            "oldest": None if oldest is None else oldest.to_tree(self.learner.settings),
+            "learnt_until": None if self._is_to_return else learnt,
         }
 
     @classmethod
@@ -299,9 +344,8 @@ class LateLabels:
         late._enough = tree["enough"]
         late.weights = tuple(tree["weights"])
         first, oldest, until = tree["first"], tree["oldest"], tree["learnt_until"]
-        late._states = [(first, learner.state if oldest is None else learner.from_tree(oldest).state)]
-        if oldest is not None and until is not None:
-            late._states.append((until, learner.state))
+        late._states = [] if oldest is None else [(first, learner.from_tree(oldest).state)]
+        late._learnt, late._is_to_return = (late.next_row, True) if until is None else (until, False)
         late._rows = dict(enumerate(rows_from_tree(tree), first))
         return late
 

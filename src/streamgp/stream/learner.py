@@ -21,7 +21,7 @@ from streamgp.stream.categories import Categories
 from streamgp.stream.driver import Driver, max_batch
 from streamgp.stream.gains import predicted_at
 from streamgp.stream.learn_step import due_after, first_state, leading, next_batch, predict_after, predict_next
-from streamgp.stream.paths import draw_paths
+from streamgp.stream.paths import draw_paths, generator
 from streamgp.stream.rows import RawRows
 from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
@@ -124,6 +124,11 @@ class StreamLearner:
         self._state, self._latest = state, None
 
     @property
+    def latest_fit(self) -> StreamState:
+        """A state since the last fit, warm-up or renewal: its experts, lags and scales are those of now."""
+        return self._state
+
+    @property
     def spec(self) -> Spec:
         """The model; its lags are those in use."""
         return replace(self.settings.spec, lags=self._state.inputs.lags.lags)
@@ -174,11 +179,6 @@ class StreamLearner:
         return self._state.inputs.categories
 
     @property
-    def calendar(self) -> tuple[str, ...]:
-        """The entries of the calendar that are inputs; none is added after the warm-up."""
-        return self._state.inputs.categories.entries
-
-    @property
     def seasons(self) -> dict[int, str] | None:
         """The seasons of `StreamState`, names by numbers of rows; None until the warm-up's end."""
         return dict(self._state.seasons) if self.is_warmed_up else None
@@ -199,7 +199,7 @@ class StreamLearner:
     @in_float64
     def weights(self) -> np.ndarray:
         """The experts' weights for the next row."""
-        return self._state.weights if self._latest is None or self._row_engine is None else self._row_engine.weights
+        return self.state.weights if self._latest is None or self._row_engine is None else self._row_engine.weights
 
     @property
     @in_float64
@@ -228,27 +228,30 @@ class StreamLearner:
 
     def predict_next(self, X: np.ndarray, times: np.ndarray | None) -> AnyPredictive:
         """Predict the same on the scale that is learnt."""
-        return predict_next(self.settings, self.state, X, times)
+        driver = self._taking(X, begins=False)
+        return predict_next(self.settings, self.state, X, times) if driver is None else driver.predict(X, times)
 
     def predict_after(self, rows: RawRows, unlearnt: np.ndarray, *, following: bool = True) -> Info:
         """Predict rows after others that were not learnt: see `streamgp.stream.learn_step.predict_after`."""
-        return predict_after(self.settings, self.state, rows, unlearnt, following=following)
+        driver = self._taking(rows.X, begins=False)
+        if driver is None:
+            return predict_after(self.settings, self.state, rows, unlearnt, following=following)
+        return self._described(driver.predict_after(rows.X, rows.times, unlearnt))
 
     def predicted_at(self, X: np.ndarray, time: float | None = None) -> AnyPredictive:
         """Return what is predicted of the next target at inputs without gaps: see `streamgp.stream.gains`."""
         return predicted_at(self.settings, self.state, X, time)
 
-    def paths(self, X: np.ndarray, times: np.ndarray | None, n: int) -> np.ndarray:
+    def paths(
+        self, X: np.ndarray, times: np.ndarray | None, n: int, rng: np.random.Generator | None = None
+    ) -> np.ndarray:
         """Draw the targets of the next h rows jointly, n times: (n, h, E); see `streamgp.stream.paths`.
 
-        The draws depend on the seed and on the rows learnt.
+        The draws depend on the seed and on the rows learnt, or on a generator.
         """
-        rng = np.random.default_rng([self.settings.seed % 2**64, self.rows])
-        return self.draw_paths(X, times, n, rng)
-
-    def draw_paths(self, X: np.ndarray, times: np.ndarray | None, n: int, rng: np.random.Generator) -> np.ndarray:
-        """Draw the same by a generator."""
-        return draw_paths(self.settings, self.state, X, times, n, rng)
+        return draw_paths(
+            self.settings, self.state, X, times, n, generator(self.settings, self.state) if rng is None else rng
+        )
 
     def kept_rows(self) -> np.ndarray:
         """Return inputs of rows of the whole stream without gaps: see `streamgp.stream.attribution`."""
@@ -280,14 +283,16 @@ class StreamLearner:
             rows = rows.part(slice(len(info.outside), None))
             yield info._replace(predictive=mapped(info.predictive, target_map))
 
-    def learn_leading(self, rows: RawRows) -> Info:
-        """Learn as many of the leading rows as go together, and return what was predicted of them.
+    def learn_leading(self, rows: RawRows, *, predicts: bool = True) -> Info:
+        """Learn as many of the leading rows as go together, and return what was predicted of them, if asked for.
 
         Targets are on the scale that is learnt. Rows with a target missing are predicted and nothing else. The rows
         that are learnt have a target, or none has; a row with the first label of a class comes alone.
         """
-        alone = self._learn_alone(rows) if self.steps_singly else None
-        return self._learn_together(rows) if alone is None else alone
+        driver = self._taking(rows.X[:1]) if self.steps_singly and _are_few(rows.y) else None
+        if driver is None:
+            return self._learn_together(rows)
+        return self._step_alone(driver, rows.part(slice(1)), predicts=predicts)
 
     def _learn_together(self, rows: RawRows) -> Info:
         """Learn as many of the leading rows as go together, as one batch."""
@@ -296,24 +301,20 @@ class StreamLearner:
             self.state, info = learn(self.settings, state, batch, self.progress)
         return info
 
-    def _learn_alone(self, rows: RawRows) -> Info | None:
-        """Learn the first row by itself, if so few go together that a batch of them would take longer; else None."""
-        missing = np.asarray(np.isnan(rows.y[: FEW + 1]).any(axis=1))
-        together = leading(missing == missing[0])
-        driver = None
-        if together <= FEW and _all_or_none(rows.y[0]):
-            driver = self._taking(rows.X[:1])
-        if driver is None or self._row_engine is None:
-            return None
-        first, engine = rows.part(slice(1)), self._row_engine
-        rules = None if engine.rules is None else engine.rules[None]
-        if missing[0]:
-            return Info(driver.pass_over(first.X, first.times), np.zeros(1, bool), rules)
-        info = Info(driver.predict(first.X, first.times), np.zeros(1, bool), rules)
-        said = driver.learn(first)
+    def _step_alone(self, driver: Driver, row: RawRows, *, predicts: bool) -> Info:
+        """Learn a row that is taken by itself, and return what was predicted of it, if that is asked for."""
+        if np.isnan(row.y[0, 0]):  # as all are
+            return self._described(driver.pass_over(row.X, row.times))
+        info = self._described(driver.predict(row.X, row.times)) if predicts else None
+        said = driver.learn(row)
         if driver.is_due:
             self.state = due_after(self.settings, self.state)
-        return info._replace(outside=said.outside, flagged=said.flagged)
+        return said if info is None else info._replace(outside=said.outside, flagged=said.flagged)
+
+    def _described(self, predictive: AnyPredictive) -> Info:
+        """Return the prediction of a row that is taken by itself, with what counts in it."""
+        rules = None if self._row_engine is None else self._row_engine.rules
+        return Info(predictive, np.zeros(1, bool), None if rules is None else rules[None])
 
     def predict_one(self, x: np.ndarray, time: float = np.nan) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and standard deviation (E,) of one row after the warm-up; `learn_one` of it is then cheap."""
@@ -331,18 +332,7 @@ class StreamLearner:
 
     def learn_one(self, x: np.ndarray, y: np.ndarray, time: float = np.nan) -> None:
         """Learn one row after the warm-up; without a horizon, not every covariance is touched each time."""
-        self._learn_one(x[None], y[None], _stamp(self.timed, time))
-
-    def _learn_one(self, X: np.ndarray, y: np.ndarray, times: np.ndarray | None) -> Info:
-        driver = self._taking(X) if _all_or_none(y) else None
-        if driver is None:
-            return next(self.learn(X, y, times))
-        if np.isnan(y).any():
-            return Info(driver.pass_over(X, times), np.zeros(1, bool))
-        info = driver.learn(RawRows(X, self.settings.target_map.learnt(y), times))
-        if driver.is_due:
-            self.state = due_after(self.settings, self.state)
-        return info
+        self._learn_one(x, y, time, predicts=False)
 
     def step_one(self, x: np.ndarray, y: np.ndarray, time: float = np.nan) -> tuple[AnyPredictive, bool]:
         """Predict one row after the warm-up, then learn it; return also whether it was an outlier.
@@ -354,12 +344,16 @@ class StreamLearner:
         """
         if not self.steps_singly:
             raise ValueError("step_one: expected a fitted model with rows of its own kind; use learn")
-        X, times = x[None], _stamp(self.timed, time)
-        driver = self._taking(X)
-        predictive = None if driver is None else mapped(driver.predict(X, times), self.settings.target_map)
-        info = self._learn_one(X, y[None], times)
-        flagged = info.flagged is not None and bool(info.flagged[0])
-        return info.predictive if predictive is None else predictive, flagged
+        info = self._learn_one(x, y, time, predicts=True)
+        return info.predictive, info.flagged is not None and bool(info.flagged[0])
+
+    def _learn_one(self, x: np.ndarray, y: np.ndarray, time: float, *, predicts: bool) -> Info:
+        X, times, target_map = x[None], _stamp(self.timed, time), self.settings.target_map
+        driver = self._taking(X) if _all_or_none(y) else None
+        if driver is None:
+            return next(self.learn(X, y[None], times))
+        info = self._step_alone(driver, RawRows(X, target_map.learnt(y[None]), times), predicts=predicts)
+        return info._replace(predictive=mapped(info.predictive, target_map)) if predicts else info
 
     @property
     def steps_singly(self) -> bool:
@@ -370,9 +364,12 @@ class StreamLearner:
     def _learns_singly(self) -> bool:
         return _learns_rows(type(self._state.model)) and not self.settings.horizon
 
-    def _taking(self, X: np.ndarray) -> Driver | None:
-        """Return what takes a row after the warm-up by itself; None where it is learnt as rows of a batch are."""
-        if not self._learns_singly:
+    def _taking(self, X: np.ndarray, *, begins: bool = True) -> Driver | None:
+        """Return what takes a row after the warm-up by itself; None where it is taken as rows of a batch are.
+
+        Unless it `begins` here nothing changes, so that many threads may predict by a learner that is not taught.
+        """
+        if len(X) != 1 or not (self._learns_singly and (begins or self._latest is not None)):
             return None
         state = self._state
         if self._latest is None:
@@ -400,6 +397,12 @@ class StreamLearner:
         return cls.at(*cls.state_type.from_tree(tree))
 
 
+def _are_few(y: np.ndarray) -> bool:
+    """Return whether so few leading rows go together that a batch of them takes longer than each by itself."""
+    missing = np.asarray(np.isnan(y[: FEW + 1]).any(axis=1))
+    return leading(missing == missing[0]) <= FEW and _all_or_none(y[0])
+
+
 @cache
 def _learns_rows(kind: type) -> bool:
     """Return whether models of a class learn single rows: to ask takes longer than many a row."""
@@ -412,7 +415,7 @@ def _stamp(timed: bool, time: float) -> np.ndarray | None:
 
 def _all_or_none(y: np.ndarray) -> bool:
     """Return whether the targets of a row are all there, or all missing."""
-    return len(set(np.isnan(y).ravel().tolist())) == 1
+    return y.size == 1 or len(set(np.isnan(y).ravel().tolist())) == 1
 
 
 def _put_together(kind: type[StreamLearner], node: Any, arrays: dict[str, np.ndarray]) -> StreamLearner:

@@ -85,14 +85,14 @@ def rows_from_tree(tree: Mapping[str, Any]) -> list[WaitingRow]:
 
 @dataclass(frozen=True)
 class Outlook:
-    """What is known before a row: a state, and what stands for the rows after it that wait for their label.
+    """What is known before a row: a learner, and what stands for the rows after it that wait for their label.
 
-    It stays as it is while the learner learns, so that any thread may predict from it.
+    With a learner of its own it stays as it is while others learn, so that any thread may predict from it.
 
     Attributes
     ----------
     learner
-        Nobody else's: it learns no further.
+        Nobody else's, if it is to stay: it learns no further.
     unlearnt
         What was predicted of the rows that wait, (w, E); only how many there are counts where no past target is an
         input.
@@ -110,11 +110,15 @@ class Outlook:
         Return also what stands for each of them while it waits.
         """
         # What is predicted of a row may be a lag of the next one, and the end of the warm-up may be near.
-        n = 1 if self.has_lags or not self.learner.state.is_warmed_up else len(X)
+        n = 1 if self.has_lags or not self.learner.is_warmed_up else len(X)
         rows = RawRows(X[:n], np.empty((n, 0)), None if times is None else times[:n])
         info = self.learner.predict_after(rows, self.unlearnt)
         late = len(self.unlearnt) + np.arange(n) > 0
-        made = made_of(self.learner.state, info.predictive, late) if self._weighs(info.predictive, late) else [()] * n
+        made = (
+            made_of(self.learner.latest_fit, info.predictive, late)
+            if self._weighs(info.predictive, late)
+            else [()] * n
+        )
         predictive = self._weighed(info.predictive, late)
         mean = np.zeros((n, self.learner.settings.num_outputs))
         if self.has_lags:
@@ -132,7 +136,7 @@ class Outlook:
     def _weighed(self, predictive: AnyPredictive, late: np.ndarray) -> AnyPredictive:
         """Return a prediction with the weights that count in rows before which others wait."""
         return (
-            weighed(self.weights, self.learner.state, predictive, late)
+            weighed(self.weights, self.learner.latest_fit, predictive, late)
             if self._weighs(predictive, late)
             else predictive
         )
@@ -143,12 +147,12 @@ class Outlook:
         The papers' models keep those in time. So do those of labels, counts and grades, which gain nothing by others.
         """
         numbers = isinstance(predictive, Predictive | SideBySide)
-        return bool(late.any()) and numbers and self.learner.settings.spec.robust and self.learner.state.is_warmed_up
+        return bool(late.any()) and numbers and self.learner.settings.spec.robust and self.learner.is_warmed_up
 
     @property
     def has_lags(self) -> bool:
         """Whether past targets are inputs."""
-        return bool(self.learner.state.inputs.lags.lags)
+        return bool(self.learner.latest_fit.inputs.lags.lags)
 
     def after(self, standing: Sequence[StandIn]) -> "Outlook":
         """Return what is known after rows that wait."""

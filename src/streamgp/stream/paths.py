@@ -14,6 +14,11 @@ from streamgp.stream.state import StreamState
 from streamgp.stream.tasks import TRIM
 
 
+def generator(settings: StreamSettings, state: StreamState) -> np.random.Generator:
+    """Return what paths are drawn by, which depends on the seed and on the rows learnt."""
+    return np.random.default_rng([settings.seed % 2**64, state.rows])
+
+
 @in_float64
 def draw_paths(
     settings: StreamSettings,

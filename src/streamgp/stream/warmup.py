@@ -106,8 +106,8 @@ def rebuild(settings: StreamSettings, state: StreamState, progress: Progress) ->
             chosen = _chosen_lags(settings, state, X, task.as_lags(_for_choices(usual, y), rows.X))
         state = replace(state, inputs=state.inputs.with_lags(chosen, past[0], passed))
     # The first rows' lags are missing still, but now there is a mean to stand in for them.
-    state = replace(state, inputs=state.inputs.with_fill(task.lag_fill(past[0], targets)))
-    lags = state.inputs.lags.emptied()
+    lags = replace(state.inputs.lags, fill=task.lag_fill(past[0], targets))
+    state, lags = replace(state, inputs=replace(state.inputs, lags=lags)), lags.emptied()
     widened, inputs = (lags.widen_among(X, each, passed, own=h > 0) for each in past)
     usual_kinds = np.full(state.rows, USUAL)
     rebuilt = replace(

@@ -12,7 +12,7 @@ DAY = 86_400.0
 # Lengths in seconds; those of months and of years are the Gregorian mean.
 CYCLES = {"day": DAY, "week": 7.0 * DAY, "month": 2_629_746.0, "year": 31_556_952.0}
 AUTO, NONE = "auto", "none"
-HOLIDAYS = "holidays "  # and a country: the entry of a calendar whose input is 1 on these days, and else 0
+HOLIDAYS = "holidays "  # with a country, the entry of a calendar whose input is 1 on these days, and else 0
 
 
 def calendar_names(name: str, calendar: Sequence[str]) -> list[str]:

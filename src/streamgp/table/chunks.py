@@ -83,7 +83,7 @@ def encode(block: Block, schema: Schema, impute: bool = False) -> Encoded:
     if schema.task != "regression":
         name = schema.targets[0]
         gaps = gaps_of(name)
-        gaps |= faults  # whose labels are not new ones
+        gaps |= faults  # the labels of bad rows are not taken for new ones
         decimal = schema.decimals.get(name)
         if schema.labels is None:
             y = [labels.to_counts(name, block.columns[name], gaps, decimal)]

@@ -80,7 +80,7 @@ class Pace:
 
     @classmethod
     def from_tree(cls, tree: dict[str, Any]) -> Self:
-        """Return what `to_tree` was given."""
+        """Return the steps that `to_tree` stored."""
         doubted = {int(key): float(time) for key, time in tree["doubted"]}
         return cls(float(tree["usual"]), tuple(tree["steps"]), bool(tree["settled"]), doubted)
 
@@ -113,7 +113,7 @@ class Verdict(NamedTuple):
 
     @property
     def first(self) -> Jump | None:
-        """The first row in doubt."""
+        """Return the first row in doubt; None where there is none."""
         return self.jumps[0] if self.jumps else None
 
 
@@ -205,7 +205,7 @@ def _judge_each(
         if goes_on and together and k in at:
             doubtful[at[k]] = False
         if time < before and not far:
-            continue  # for others to refuse
+            continue  # times that go back are refused elsewhere
         doubted.pop(k, None)
         at.pop(k, None)
         if time >= before:

@@ -1,6 +1,6 @@
-"""What the containers of cells say beyond the cells: names, an order, a mask, a unit."""
+"""Rows and columns as Python holds them: what their containers say beyond the cells (names, order, mask, unit)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import narwhals as nw
@@ -27,8 +27,11 @@ def as_given(rows: Any) -> Any:
     Raises
     ------
     ValueError
-        If rows that have names do not all have the same.
+        If rows that have names do not all have the same, or come as an iterator, which can be read once only.
     """
+    if isinstance(rows, Iterator):
+        kind = type(rows).__name__
+        raise ValueError(f"X: expected an array, a frame or a list of rows, got an iterator ({kind}); make it a list")
     first = rows[0] if isinstance(rows, list | tuple) and rows else None
     if not isinstance(as_row(first), Mapping):
         return unmasked(rows)
@@ -60,7 +63,7 @@ def frame_of(columns: Mapping[str, list[Any]], rows: int) -> Any:
     def series(name: str, cells: list[Any]) -> Any:
         try:
             return pl.Series(name, cells)
-        except (TypeError, OverflowError):  # of several types
+        except (TypeError, OverflowError):  # cells of several types
             numbers = all(cell is None or (isinstance(cell, int | float) and abs(cell) < 2**63) for cell in cells)
             return pl.Series(name, cells, pl.Float64 if numbers else pl.Object, strict=False)
 
@@ -99,7 +102,7 @@ def order_of(values: Any) -> list[Any] | None:
     An ordered Categorical of pandas says so, and an Enum of polars; a frame of one column is taken for that.
     """
     dtype: Any = getattr(values, "dtype", None)
-    if getattr(dtype, "ordered", None) is not None and hasattr(dtype, "categories"):  # of pandas
+    if getattr(dtype, "ordered", None) is not None and hasattr(dtype, "categories"):  # a type of pandas
         return list(dtype.categories) if dtype.ordered else None
     series = nw.from_native(values, allow_series=True, pass_through=True)
     if isinstance(series, nw.DataFrame) and len(series.columns) == 1:

@@ -43,7 +43,7 @@ def write_demo_csv(path: Path) -> DemoData:
     table = (
         pl.read_csv(packaged("CGM.csv.gz"), null_values="nil")
         .with_columns(pl.col("datetime").str.to_datetime().dt.round(every).alias("time"))
-        # Two reports within one slot, or a clock set back: the first counts.
+        # Of two reports within one slot, as after the clock was set back, the first counts.
         .unique("time", keep="first", maintain_order=True)
         .sort("time")
         .upsample("time", every=every)

@@ -21,12 +21,12 @@ class Extent:
 
     @classmethod
     def of(cls, source: Any, max_rows: int | None) -> Self:
-        """Return that of a source, or a reader, of which at most so many rows are to be read."""
+        """Return the extent of a source, or a reader, of which at most so many rows are to be read."""
         known = [rows for rows in (source.total_rows, max_rows) if rows is not None]
         if known:
             return cls(min(known), True)
         return cls(source.bytes_total, source.bytes_total is None)
 
     def done(self, rows: int, bytes_read: int | None) -> int:
-        """Return how much of the total was read, of so many rows or bytes."""
+        """Return how much of `total` was read, from how many rows and bytes were."""
         return rows if self.counts_rows else bytes_read or 0

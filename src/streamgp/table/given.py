@@ -51,7 +51,7 @@ def as_numbers(name: str, values: Any, axes: tuple[str, ...] = AXES) -> Any:
         array = np.asarray(values)
         if array.dtype.kind in "USc":  # what stood beside text or a complex number was turned into such
             array = np.asarray(values, dtype=object)
-    except (TypeError, ValueError, OverflowError):  # of lists of several lengths, which have no places
+    except (TypeError, ValueError, OverflowError):  # lists of several lengths have no places
         array = np.array(None)
     if array.dtype.kind in "fiub":  # at once, as single rows come this way
         return values
@@ -115,7 +115,7 @@ def _wrong(value: Any) -> tuple[str, str] | None:
         return _REAL
     if isinstance(value, Decimal) and value.is_snan():
         return "a number", _INSTEAD
-    if isinstance(value, bytes) or (isinstance(value, str) and "_" in value):  # which Python reads, and no file means
+    if isinstance(value, bytes) or (isinstance(value, str) and "_" in value):  # Python reads it, no file means it
         return "a number", _INSTEAD
     try:
         float(value)

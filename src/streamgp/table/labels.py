@@ -41,7 +41,7 @@ class ClassNames:
 
     @classmethod
     def from_first_rows(cls, names: Sequence[str], kind: Kind, ordered: bool = False) -> "ClassNames":
-        """Make the names that were found in the first rows."""
+        """Return the names that were found in the first rows: all of them count as first ones."""
         return cls(tuple(names), kind, len(names), ordered)
 
     @property

@@ -15,7 +15,7 @@ _SEPARATORS = ",;\t|"
 _SEPARATOR_LINE = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
 _AGREED = 0.8  # share of the lines below a header that are as wide as each other
 _SHOWN = 4  # names or cells that a message shows
-_LONGEST = 30  # characters of each
+_LONGEST = 30  # characters of each name or cell that are shown
 # A number, with a decimal point or comma, or a date or a time of day.
 _NUMBER = re.compile(r"\s*([+-]?[\d.,]*\d[.,]?([eE][+-]?\d+)?|\d+([-/.:]\d+)+([T ].*)?)\s*")
 
@@ -150,7 +150,7 @@ def separator_of_header(line: str, column: str, told: str | None = None, is_last
 
 
 class _Row(NamedTuple):
-    line: int  # that it begins on, from 0
+    line: int  # the number of the line that it begins on, from 0
     cells: list[str]
 
     @property

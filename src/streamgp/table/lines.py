@@ -32,7 +32,7 @@ class Lines:
 
     def __init__(self, stream: Readable, name: str, owned: IO[bytes] | None = None) -> None:
         self.name = name
-        self.number = 0  # of the line given last
+        self.number = 0  # the number of the line given last
         self.bytes_total = None if owned is None else os.fstat(owned.fileno()).st_size
         self._stream = stream
         self._owned = owned

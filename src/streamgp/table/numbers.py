@@ -19,8 +19,8 @@ Decimal = Literal["", ".", ","]  # the decimal mark of a column; "" where its ce
 
 SAY_WHICH = "say which: --decimal . (or --thousands ,) or --decimal , (or --thousands .)"
 
-_WORDS = ("na", "n/a", "#n/a", "null", "none")  # for a number that is missing, as other programs write it
-_BLANKS = "'’ \u00a0\u202f"  # that stand between thousands, whatever the decimal mark is
+_WORDS = ("na", "n/a", "#n/a", "null", "none")  # words for a missing number, as other programs write it
+_BLANKS = "'’ \u00a0\u202f"  # what may stand between thousands, whatever the decimal mark is
 _ENOUGH = 3  # different whole numbers below 1,000 beside '1,025' that tell that its comma is no decimal mark
 
 
@@ -30,12 +30,12 @@ def _pattern(decimal: str, thousands: str) -> re.Pattern[str]:
 
 
 _PATTERNS = {".": _pattern(".", ","), ",": _pattern(",", ".")}
-_PLAIN = {  # to the spelling of Python
+_PLAIN = {  # by decimal mark, what turns a number into the spelling of Python
     ".": str.maketrans("", "", "," + _BLANKS),
     ",": str.maketrans(",", ".", "." + _BLANKS),
 }
 _MARKS = re.compile(rf"[.,{_BLANKS}]")
-_ODD = re.compile(rf"[,_{_BLANKS}]")  # in a number that Python would refuse, or read as no file means it
+_ODD = re.compile(rf"[,_{_BLANKS}]")  # marks for which Python refuses a number, or reads it as no file means it
 
 
 def is_missing(cell: Cell) -> bool:
@@ -58,7 +58,7 @@ def to_numbers(column: Column, decimal: Decimal | None = None) -> Float64[np.nda
     """
     if isinstance(column, np.ndarray):
         return column
-    # Python reads "2020_01" as 202001, which no file means, and "1.025" with a decimal point.
+    # Python reads "2020_01" as 202001, which no file means, and the point of "1.025" as a decimal mark.
     odd = "_." if decimal == "," else "_"
     words = "".join([cell for cell in column if isinstance(cell, str)])
     if not any(mark in words for mark in odd):
@@ -149,8 +149,8 @@ class _Evidence:
 
     present: int = 0
     numbers: int = 0
-    sure: dict[Decimal, str] = field(default_factory=dict)  # that can be read with one decimal mark alone
-    unsure: dict[Decimal, str] = field(default_factory=dict)  # that may be two numbers, by the mark within
+    sure: dict[Decimal, str] = field(default_factory=dict)  # a cell that can be read with one decimal mark alone
+    unsure: dict[Decimal, str] = field(default_factory=dict)  # a cell that may be two numbers, by the mark within
     whole: set[int] = field(default_factory=set)  # whole numbers below 1,000, without any mark
 
     @property
@@ -159,7 +159,7 @@ class _Evidence:
 
     @property
     def has_whole(self) -> bool:
-        """Whether there are so many numbers without a decimal part that those with three digits have none either.
+        """Return whether so many numbers have no decimal part that those with three digits have none either.
 
         Decimal parts that are cut at their last zero have one or two digits a hundred times as often as none.
         """
@@ -261,7 +261,7 @@ def find_marks(columns: Mapping[str, Column], separator: str | None = None, told
 
 
 def _one(marks: Iterable[Decimal]) -> Decimal:
-    """Return the mark that all are, "" where there is none, or more than one."""
+    """Return the only mark that there is among some; "" where there is none, or more than one."""
     found = set(marks)
     return found.pop() if len(found) == 1 else ""
 

@@ -22,7 +22,7 @@ class Reading(NamedTuple):
 
     @classmethod
     def of(cls, decimal: str | None, thousands: str | None, missing_values: str | None) -> Self:
-        """Return what the options of a command say.
+        """Return how cells are to be read by the options of a command.
 
         Raises
         ------

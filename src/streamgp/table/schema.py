@@ -26,7 +26,7 @@ from streamgp.table.numbers import (
 )
 
 MAX_LEVELS = 50
-MAX_STEPS_BACK = 0.01  # of the rows may be earlier than the one before where a column of dates is a clock
+MAX_STEPS_BACK = 0.01  # share of rows that may be earlier than the one before, in a column of dates that is a clock
 TEXT = "categorical", "levels"  # kinds of features
 # Why columns are left out.
 IS_DATE = "it looks like a date or time"
@@ -143,7 +143,7 @@ class Schema:
 
     @property
     def codes(self) -> tuple[int, ...]:
-        """The columns of X that hold codes of levels."""
+        """Return the columns of X that hold codes of levels."""
         kinds = [feature.kind for feature in self.features for _ in feature.encoded]
         return tuple(i for i, kind in enumerate(kinds) if kind == "levels")
 

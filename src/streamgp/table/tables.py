@@ -18,7 +18,7 @@ from streamgp.table.reading import AS_FOUND, Reading
 from streamgp.table.schema import TEXT, DataError, check_marks, check_names, infer_schema
 from streamgp.table.sources import open_source
 
-INFER_ROWS = 1_000  # that decide the kinds of the columns
+INFER_ROWS = 1_000  # rows that decide the kinds of the columns
 BATCH_ROWS = 1_024
 
 

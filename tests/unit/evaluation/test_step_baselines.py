@@ -73,8 +73,7 @@ def entry(step: int, ours: float, naive: float, rows: int = 60) -> dict[str, Any
 def said(ratios: list[float], rows: int = 60) -> dict[str, Any]:
     steps = {"by_step": [entry(i + 1, ratio, 1.0, rows) for i, ratio in enumerate(ratios)]}
     seasons = [{"rows": 48, "cycle": "day"}]
-    found = step_verdict.sentence({"steps_ahead": steps, "seasons": seasons, "horizon": None})
-    assert found is not None
+    (found,) = step_verdict.sentences({"steps_ahead": steps, "seasons": seasons, "horizon": None})
     return found
 
 
@@ -96,7 +95,7 @@ def test_the_verdict_by_step_in_words():
     scattered = said([0.1, 9.0] * 5)
     assert "1 row (0.5 h), 3 rows (1.5 h), 5 rows (2.5 h) and 2 other rows ahead" in scattered["text"]
     assert said([0.1], rows=5)["text"].startswith("Too few to judge forecasts step by step: 5 forecasts, of the")
-    assert step_verdict.sentence({"steps_ahead": None}) is None
+    assert not step_verdict.sentences({"steps_ahead": None})
 
 
 def test_the_table_of_forecasts():
@@ -119,3 +118,12 @@ def test_the_table_of_forecasts():
     assert frame["y"].to_list() == [1.0, 2.0, 3.0, 5.0, 6.0, -1.0, -2.0, -3.0, -5.0, -6.0]
     assert frame["q50"].to_list() == [4.0, 5.0, 6.0, 8.0, 9.0] * 2
     assert forecasts_of(predictions.drop("step"), ["a"]) is None
+
+
+def test_each_of_several_targets_has_its_verdict():
+    steps = [entry(1, ratio, 1.0) | {"target": name} for name, ratio in (("heat", 0.1), ("power", 9.0))]
+    seasons = [{"rows": 48, "cycle": "day"}]
+    heat, power = step_verdict.sentences({"steps_ahead": {"by_step": steps}, "seasons": seasons, "horizon": None})
+    assert heat["text"].startswith("Target heat: forecasts of the next 1 rows, by squared error: better than")
+    assert power["text"].startswith("Target power: forecasts of the next 1 rows, by squared error: worse than")
+    assert (heat["mark"], power["mark"]) == ("good", "warn")

@@ -1,7 +1,7 @@
 """The options of the models are declared once: what checks, asks and explains them follows the declaration."""
 
 import inspect
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -72,7 +72,7 @@ def changed(spec: Spec) -> set[str]:
 @pytest.mark.parametrize("estimator", options.ESTIMATORS)
 def test_the_parameters_of_an_estimator_are_those_declared(estimator: str):
     declared = {option.name: option.default_for(estimator) for option in options_of(estimator)}
-    assert signature(estimator) == declared
+    assert signature(estimator) == declared, "run python -m benchmarks.pages.options"
 
 
 @pytest.mark.parametrize("estimator", options.ESTIMATORS)
@@ -91,6 +91,12 @@ def test_a_docstring_explains_every_parameter(estimator: str):
 SETS = {"weights": {"rule"}, "paper": {"q_absolute", "warmup_posterior", "share", "rule"}}
 
 
+@pytest.mark.parametrize("name", [name for name in OPTIONS if name not in SETS])
+def test_an_option_sets_a_field_of_the_specification(name: str):
+    field = OPTIONS[name].spec_field
+    assert field in {each.name for each in fields(Spec)}, f"give `Spec` a field {field}, or say in `sets` which it is"
+
+
 @pytest.mark.parametrize("name", OPTIONS)
 @pytest.mark.parametrize("family", every_family(), ids=lambda family: family.name)
 def test_the_models_that_take_an_option_are_those_declared(family: Any, name: str):
@@ -99,8 +105,8 @@ def test_the_models_that_take_an_option_are_those_declared(family: Any, name: st
         if family.name in option.families and task in option.tasks:
             model = "best" if name == "renew" else MODELS[family.name]
             spec = make_spec(model, task=task, **{name: accepted(option)})
-            fields = SETS.get(name, {option.spec_field})
-            assert changed(spec) == fields
+            expected = SETS.get(name, {option.spec_field})
+            assert changed(spec) == expected
         else:
             with pytest.raises(ValueError, match=f"^{name}: expected it with "):
                 make_spec(MODELS[family.name], task=task, **{name: accepted(option)})

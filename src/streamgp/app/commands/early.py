@@ -101,5 +101,5 @@ def _task_of(data: str, targets: list[str], reading: "Reading") -> str | None:
         given: dict[str, Any] = {"target": targets, "missing": "skip", "task": "auto", "reading": reading}
         with open_rows(data, needs_features=False, **given) as reader:
             return reader.schema.task
-    except (DataError, OSError, ValueError):  # which is told in its place
+    except (DataError, OSError, ValueError):  # the run tells the error when it opens the file
         return None

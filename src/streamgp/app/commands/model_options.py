@@ -19,7 +19,7 @@ _LISTS = ("names", "terms", "wholes")
 
 def declared(option: Option, more_help: str = "", **more: Any) -> Any:
     """Return what typer needs to know of an option; `more` goes to `typer.Option` as it is."""
-    shown = option.kind == "name" and option.choices  # by typer itself
+    shown = option.kind == "name" and option.choices  # typer shows the choices itself
     parts = (
         option.help,
         more_help,

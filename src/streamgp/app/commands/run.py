@@ -322,7 +322,7 @@ def report_run(settings: "RunSettings", outcome: "Outcome", json: str | None) ->
     from streamgp.app.summary import print_summary
     from streamgp.numerics.memory import give_back
 
-    give_back()  # what the model took
+    give_back()  # memory that the model had
     print_summary(outcome.metrics, to_stderr=json == "-")
     write_metrics(json, outcome.metrics)
     if settings.out is not None:

@@ -125,9 +125,11 @@ class SingleRow:
             self._moments = found = np.asarray(mean)[None], np.asarray(variance)[None]
         return found
 
-    def predict(self, X: Row, times: np.ndarray | None = None, extra: np.ndarray | None = None) -> Predictive:
-        """Predict the whole distribution."""
-        filters = self._predict_filters(X, times, extra)
+    def predict(
+        self, X: Row, times: np.ndarray | None = None, extra: np.ndarray | None = None, ahead: float = 1.0
+    ) -> Predictive:
+        """Predict the whole distribution of a row, which without times is so many rows `ahead` of the last one."""
+        filters = self._predict_filters(X, times, extra, ahead)
         log_weights, loc, var, dof = self._mixture(filters)
         center, scale = self._targets
         shares = None if self._scoring.levels is None else recalibration.shares(self._scoring.levels)[None]
@@ -256,9 +258,11 @@ class SingleRow:
         state = EnsembleState.of([*in_order], self._scoring.state, time, resting)
         return state if resting is None else rested(self._model, state, np.asarray(self._scores))
 
-    def _predict_filters(self, X: Row, times: np.ndarray | None, extra: np.ndarray | None) -> Filters:
+    def _predict_filters(
+        self, X: Row, times: np.ndarray | None, extra: np.ndarray | None, ahead: float = 1.0
+    ) -> Filters:
         """Predict a row by every filter; kept for `update`, which follows the prediction of the same row."""
-        elapsed, noise = 1.0, 0.0 if extra is None else float(extra[0])
+        elapsed, noise = ahead, 0.0 if extra is None else float(extra[0])
         if times is not None and not np.isnan(self.last_time):
             elapsed = max((float(times[0]) - self.last_time) / self._unit, 0.0)
         if self._last is not None:

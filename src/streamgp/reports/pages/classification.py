@@ -192,7 +192,7 @@ def reliability_of(predictions: pl.LazyFrame, metrics: dict[str, Any]) -> Reliab
         low, high = wilson_interval(count, rows)
         found.append({"rows": rows, "predicted": mean, "observed": count / rows, "low": low, "high": high})
         gaps += abs(count - rows * mean)
-        # What chance alone makes of the gap of a calibrated model, on average.
+        # The gap that chance alone leaves a calibrated model with, on average.
         chances += math.sqrt(2.0 / math.pi * rows * mean * (1.0 - mean))
     total = sum(entry["rows"] for entry in found)
     shares = np.zeros(RELIABILITY_BINS)

@@ -7,17 +7,20 @@ import polars as pl
 
 from streamgp.reports import step_verdict, verdicts, wording
 from streamgp.reports.kinds_chart import Panel
-from streamgp.reports.step_verdict import of_first_target
 
 COLUMNS = ("step", "ahead_q05", "ahead_q50", "ahead_q95")
 FANS = 6
-_LATEST = 60  # of so many forecasts some are shown
+_LATEST = 60  # the latest forecasts, some of which are shown
 _MOST_ROWS = 50_000
 
 
 def steps(figures: Any, predictions: pl.LazyFrame, metrics: dict[str, Any]) -> dict[str, Any]:
-    """Draw the scores of each step beside the baselines, and forecasts from origins spread over a season."""
-    entries = of_first_target(metrics)
+    """Draw the scores of each step beside the baselines, and forecasts from origins spread over a season.
+
+    Of several targets the charts show the first.
+    """
+    targets = step_verdict.by_target(metrics)
+    first, entries = next(iter(targets.items()), (None, []))
     if not entries or not any(each["rows"] for each in entries):
         return {"step_entries": []}
     names = [name for name in entries[0]["naive"] if all(name in each["naive"] for each in entries)]
@@ -28,7 +31,8 @@ def steps(figures: Any, predictions: pl.LazyFrame, metrics: dict[str, Any]) -> d
     }
     return {
         "step_entries": entries,
-        "step_verdict": step_verdict.sentence(metrics),
+        "step_verdicts": step_verdict.sentences(metrics),
+        "step_target": first if len(targets) > 1 else None,
         "step_legend": [
             (*figures.step_style(list(curves), name), verdicts.heading(metrics, name)) for name in sorted(names)
         ],

@@ -9,7 +9,7 @@ import polars as pl
 BINS = 800
 RECENT = 200
 CLOCK = 500  # rows whose times are read for the axis
-_COLUMNS = 32  # of weights that are summed up together
+_COLUMNS = 32  # columns of weights that are summed up together
 
 
 def scan(path: Path, columns: tuple[str, ...], optional: tuple[str, ...] = (), empty: bool = False) -> pl.LazyFrame:
