@@ -64,11 +64,14 @@ def small_models() -> Iterator[None]:
         "renew": False,
     }
     presets = {name: replace(PRESETS[name], **small) for name in ("default", "fast", "best")}
-    generalised = replace(registry.GENERALISED_DEFAULT, bases=("linear", "fourier"), features_per_basis=20)
+    generalised = {
+        name: replace(spec, bases=("linear", "fourier"), features_per_basis=20)
+        for name, spec in registry.GENERALISED.items()
+    }
     with (
         patch.dict(BASES),
         patch.dict(PRESETS, presets),
-        patch.object(registry, "GENERALISED_DEFAULT", generalised),
+        patch.dict(registry.GENERALISED, generalised),
         patch.object(families, "FAMILIES", families.FAMILIES),
     ):
         yield

@@ -1,4 +1,4 @@
-"""The tables of docs/research/labels.md, from ``results/labels.json``: ``python -m benchmarks.pages.labels``."""
+"""The tables of docs/research/labels.md, from ``benchmarks/results``: ``python -m benchmarks.pages.labels``."""
 
 import json
 from pathlib import Path
@@ -20,8 +20,72 @@ def pages() -> dict[Path, str]:
         "labels-counts": table_counts(stored["counts"]),
         "labels-wine": table_wine(stored["wine"]),
         "labels-speed": table_speed(stored["speed"]),
+        "labels-presets": table_presets(_stored("label_presets")),
+        "labels-lags": table_lags(_stored("lagged_counts")),
+        "labels-rare": table_rare(_stored("rare_classes")),
     }
     return {PAGE: markdown.with_tables(PAGE, tables)}
+
+
+def _stored(name: str) -> dict[str, Any]:
+    return json.loads((RESULTS_DIR / f"{name}.json").read_text())
+
+
+def table_presets(found: dict[str, Any]) -> str:
+    """Render medians over the seeds as Markdown."""
+    lines = [
+        "| set | log loss: default | fast | linear | seconds: default | fast | linear | fast beside the default |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name, of in found.items():
+        each = {
+            (model, key): median(run[key] for run in runs.values())
+            for model, runs in of.items()
+            for key in ("log_loss", "seconds")
+        }
+        losses, seconds = ([each[model, key] for model in of] for key in ("log_loss", "seconds"))
+        cells = [*(f"{loss:.4f}" for loss in losses), *(f"{value:.1f}" for value in seconds)]
+        ratio = f"{losses[1] / losses[0] - 1.0:+.1%} log loss, {seconds[1] / seconds[0]:.0%} of the time"
+        lines.append(f"| {name} | {' | '.join(cells)} | {ratio} |")
+    return "\n".join(lines)
+
+
+def table_lags(found: dict[str, Any]) -> str:
+    """Render the median seed by what lags save, and its intervals, as Markdown."""
+    lines = [
+        "| counts | model | lags | RPS | of the last count | difference (95% interval) | log probability | without "
+        "lags | log loss saved (95% interval) |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for name, models in found.items():
+        for model, runs in models.items():
+            run = sorted(runs, key=lambda run: run["log loss beside no lags"][0])[len(runs) // 2]
+            ours, last, none = run["with lags"], run["crps beside the last count"], run["log loss beside no lags"]
+            saved = f"{-none[0]:.4f} ({-none[2]:.4f} to {-none[1]:.4f})" if run["lags"] else ""
+            lags = ", ".join(map(str, run["lags"])) or "none"
+            lines.append(
+                f"| {name} | {model} | {lags} | {ours['crps']:.3f} | {run['last']:.3f} | "
+                f"{last[0]:.3f} ({last[1]:.3f} to {last[2]:.3f}) | {ours['pll']:.4f} | "
+                f"{run['without']['pll']:.4f} | {saved} |"
+            )
+    return "\n".join(lines)
+
+
+def table_rare(found: dict[str, Any]) -> str:
+    """Render medians over the seeds, with the least and the largest, as Markdown."""
+    lines = [
+        "| stream | model | area under precision and recall | ROC AUC | log loss | cost | seconds |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, models in found.items():
+        for model, runs in models.items():
+            cells = []
+            for key in ("average_precision", "roc_auc", "log_loss", "cost"):
+                values = [run[key] for run in runs]
+                cells.append(f"{median(values):.3f} ({min(values):.3f} to {max(values):.3f})")
+            seconds = median(run["seconds"] for run in runs)
+            lines.append(f"| {name} | {model} | {' | '.join(cells)} | {seconds:.1f} |")
+    return "\n".join(lines)
 
 
 def table_counts(found: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
+from sklearn.metrics import average_precision_score, roc_auc_score
 
 from streamgp import StreamingGPClassifier, StreamingGPOrdinal, evaluate
 from streamgp.stream.learn_step import with_class
@@ -252,3 +253,28 @@ def test_labels_that_differ_by_a_nul_are_two(make: Callable[[list[str]], Any]):
     assert named.classes_.tolist() == ["a", "a\0", "b"]
     grades = StreamingGPOrdinal("linear", warmup=20).partial_fit(X, make(y), grades=["a\0", "a"])
     assert grades.classes_.tolist() == ["a\0", "a"]
+
+
+def test_the_fast_model_has_fewer_experts_and_learns_what_a_plane_cannot():
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(700, 2))
+    y = rng.random(700) < expit(4.0 * (np.hypot(X[:, 0], X[:, 1]) - 1.2))
+    found = {}
+    for name in ("default", "fast", "linear"):
+        model = StreamingGPClassifier(name, warmup=300)
+        found[name] = evaluate(model, X, y).metrics["log_loss"], len(model.experts_)
+    assert found["fast"][1] <= found["default"][1] / 2
+    assert found["fast"][0] < 1.1 * found["default"][0] < 0.9 * found["linear"][0]
+
+
+def test_areas_are_those_of_the_probabilities():
+    X, y = two_classes(400, slope=3.0)
+    result = evaluate(StreamingGPClassifier(**LINEAR), X, y)
+    scored = slice(40, None)
+    rare = result.metrics["rarest_class"]
+    assert rare == min(("yes", "no"), key=lambda name: np.sum(y[scored] == name))
+    p = result.probabilities[scored, ["no", "yes"].index(rare)]
+    assert_allclose(result.metrics["roc_auc"][rare], roc_auc_score(y[scored] == rare, p), atol=2e-3)
+    assert_allclose(
+        result.metrics["average_precision"][rare], average_precision_score(y[scored] == rare, p), atol=5e-3
+    )

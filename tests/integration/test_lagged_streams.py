@@ -147,8 +147,8 @@ def test_lags_chosen_as_none_leave_the_inputs():
     model.predict(X)  # without lags no warning of several rows
 
 
-@pytest.mark.parametrize("task", ["classification", "count"])
-def test_other_targets_than_numbers_take_auto_for_none(task: str):
+@pytest.mark.parametrize("task", ["classification", "ordinal"])
+def test_labels_and_grades_take_auto_for_none(task: str):
     assert make_spec("default", task=task, lags="auto").lags == ()
 
 

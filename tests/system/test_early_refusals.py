@@ -30,15 +30,18 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("file", "given", "says"),
     [
-        ("labels", ["--model", "fast"], "the target is one of classification: model: expected one of default, "),
+        ("labels", ["--model", "best"], "the target is one of classification: model: expected one of default, "),
         ("labels", ["--task", "classification", "--model", "best"], "model: expected one of default, "),
-        ("labels", ["--lags", "1,2"], "classification: lags: expected it with the task 'regression' alone"),
+        (
+            "labels",
+            ["--lags", "1,2"],
+            "classification: lags: expected it with the task 'regression' or 'count' alone",
+        ),
         ("labels", ["--target-transform", "log"], "target_transform: expected it with the task 'regression' alone"),
         ("labels", ["--renew", "on"], "renew: expected it with the task 'regression' alone"),
         ("labels", ["--horizon", "1..4"], "--horizon 1..4: expected an ensemble for numbers"),
         ("labels", ["--alarms"], "--alarms: expected numbers or counts, whose errors it tests"),
-        ("counts", ["--task", "count", "--model", "fast"], "model: expected one of default, "),
-        ("counts", ["--task", "count", "--lags", "1"], "lags: expected it with the task 'regression' alone"),
+        ("counts", ["--task", "count", "--model", "best"], "model: expected one of default, "),
         ("counts", ["--task", "count", "--horizon", "3"], "horizon: expected it with the task 'regression' alone"),
         ("counts", ["--exposure", "a", "--model", "raker"], "model: expected one of default, "),
         ("counts", ["--task", "ordinal", "--bounds", "0,"], "bounds: expected it with the task 'regression' alone"),

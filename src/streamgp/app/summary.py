@@ -42,6 +42,8 @@ def print_summary(metrics: dict[str, Any], to_stderr: bool) -> None:
         _print_whole(console, _table(metrics))
         several = len(metrics["targets"]) > 1
         console.print(_OF_SEVERAL if several else _NOTES[metrics.get("task", "regression")])
+        if ranked := _rarest(metrics):
+            console.print(ranked, markup=False)
         speed, warmup = metrics["rows_per_second"], metrics["seconds"]["warmup"]
         if speed is not None:
             console.print(f"{speed:,.0f} rows a second, after a warm-up of {warmup:.1f} s")
@@ -77,6 +79,17 @@ def _print_whole(console: Console, table: Table) -> None:
     needed = Measurement.get(console, console.options.update(width=1_000), table).maximum
     console.width = max(console.width, needed)
     console.print(table, soft_wrap=False)
+
+
+def _rarest(metrics: dict[str, Any]) -> str:
+    """Return how well the rarest class is told from the others; empty where there is none."""
+    if (name := metrics.get("rarest_class")) is None or metrics["roc_auc"][name] is None:
+        return ""
+    rows = sum(metrics["confusion"][metrics["classes"].index(name)])
+    return (
+        f"rarest class {name or NAMELESS}, {share(rows / metrics['scored_rows'])} of the rows: average precision "
+        f"{number(metrics['average_precision'][name], 3)}, ROC AUC {number(metrics['roc_auc'][name], 3)}"
+    )
 
 
 def _importance(inputs: list[dict[str, Any]] | None) -> str:

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from streamgp.core import AnyArray
+from streamgp.evaluation.rankings import Rankings
 from streamgp.metrics.judgement import Judgement, PairedLosses
 
 ECE_BINS = 15
@@ -188,6 +189,9 @@ class ClassificationMetrics:
         too it is of the predicted class, not of class 1.
     balanced_error
         One minus the mean, over the classes that occurred, of the recall: the share of a class's rows predicted so.
+    roc_auc, average_precision
+        Of each class, how well its probability ranks rows: see `Rankings`; and `rarest_class`, which of them had the
+        fewest rows.
 
     Two naive baselines are scored on the same rows: the last label again (which has no probabilities), and the class
     frequencies so far by Laplace's rule (see `ClassCounts`). `judgement` compares log losses, of the last label with
@@ -221,6 +225,7 @@ class ClassificationMetrics:
         # The rows that have a last label.
         self._repeatable = 0
         self._repeats = Repeats(horizon)
+        self._rankings = Rankings(len(self.classes))
         self._paired = PairedLosses(("last_label", "frequencies"))
 
     @property
@@ -251,6 +256,7 @@ class ClassificationMetrics:
         self.rows += len(y)
         y, predicted, last_scored = y[score], scores.predicted[score], last[score]
         self.new_class_rows += int(np.sum(y >= columns))
+        self._rankings.add(scores.probabilities[score], y)
         self._confusion = grown(self._confusion, max(columns, 1 + int(y.max(initial=-1))))
         np.add.at(self._confusion, (y, predicted), 1)
         self._sums += [-scores.log_density[score].sum(), scores.brier[score].sum()]
@@ -283,6 +289,8 @@ class ClassificationMetrics:
         names = [*self.classes, *map(str, range(len(self.classes), size))]
         counts, hits = confusion.sum(axis=1), confusion.diagonal()
         recall = np.divide(hits, counts, out=np.full(size, np.nan), where=counts > 0)
+        ranked = dict(zip(names, self._rankings.result(), strict=False))  # a class may have come with the last row
+        occurred = [i for i in np.argsort(counts, kind="stable").tolist() if counts[i]]
         return {
             "rows": self.rows,
             "warmup": self.warmup,
@@ -295,6 +303,9 @@ class ClassificationMetrics:
             "balanced_error": 1.0 - float(np.nanmean(recall)) if n else None,
             "classes": names,
             "recall": {name: None if np.isnan(r) else float(r) for name, r in zip(names, recall, strict=True)},
+            "roc_auc": {name: ranked.get(name, (None, None))[0] for name in names},
+            "average_precision": {name: ranked.get(name, (None, None))[1] for name in names},
+            "rarest_class": names[occurred[0]] if len(occurred) > 1 else None,
             "confusion": confusion.tolist(),
             "new_class_rows": self.new_class_rows,
             "naive": {
@@ -311,6 +322,7 @@ class ClassificationMetrics:
         tree = {name: getattr(self, name) for name in _PLAIN}
         tree |= {name: getattr(self, name).copy() for name in ("classes", *_ARRAYS)}
         tree |= {"_repeats": self._repeats.to_tree(), "_paired": self._paired.to_tree()}
+        tree |= {"_rankings": self._rankings.to_tree()}
         return tree | {"_known": self._known.to_tree()}
 
     @classmethod
@@ -324,4 +336,5 @@ class ClassificationMetrics:
         metrics._known = ClassCounts.from_tree(tree["_known"])
         metrics._repeats = Repeats.from_tree(tree["_repeats"])
         metrics._paired = PairedLosses.from_tree(tree["_paired"])
+        metrics._rankings = Rankings.from_tree(tree["_rankings"])
         return metrics

@@ -15,6 +15,7 @@ from streamgp.models.presets import ADDED, PRESETS
 from streamgp.models.spec import LIKELIHOODS, Spec
 from streamgp.models.target_options import (
     AUTO,
+    COUNTS,
     FLEET,
     NONE,
     NUMBERS,
@@ -34,7 +35,6 @@ FAMILIES = tuple(FAMILY_TASKS)
 STEPS_TASKS = FAMILY_TASKS["gaussian"]  # of which several steps ahead can be predicted at once
 ENSEMBLES = ("gaussian", "generalised")
 
-COUNTS = "StreamingGPCountRegressor"
 USED = ("fast", "default", "best")  # of the models; the others are for research
 ENSEMBLE_ESTIMATORS = (REGRESSOR, "StreamingGPClassifier", COUNTS, "StreamingGPOrdinal")
 ESTIMATORS = (*ENSEMBLE_ESTIMATORS, *(estimator for family in ADDED for estimator in family.estimators))
@@ -66,7 +66,7 @@ MODEL = _for_all(
     + ", ".join(name for name, spec in PRESETS.items() if spec.learner is None and name not in USED)
     + "".join(f"; {family.title}: {', '.join(family.models)}" for family in ADDED)
     + ".",
-    details="Targets that are no numbers have a default model of their own.",
+    details="Classes, counts and grades have ensembles of their own by the names default and fast, and none by best.",
     default="default",
 )
 WARMUP = _for_all(

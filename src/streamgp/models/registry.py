@@ -6,7 +6,7 @@ from typing import Any
 from streamgp.models.accepted import check_model
 from streamgp.models.families import family_of
 from streamgp.models.options import OPTIONS
-from streamgp.models.presets import GENERALISED_DEFAULT, PRESETS
+from streamgp.models.presets import GENERALISED, PRESETS
 from streamgp.models.spec import LIKELIHOODS, Spec
 from streamgp.models.target_options import COMMAND
 
@@ -34,15 +34,13 @@ def make_spec(model: str, *, task: str = "regression", exposure: bool = False, *
         If there is no option of a name.
     """
     check_model(model, task)
-    preset, likelihood = PRESETS[model], LIKELIHOODS[task][0]
+    preset = PRESETS[model] if task == "regression" else GENERALISED.get(model, PRESETS[model])
     unknown = [name for name in options if name not in OPTIONS]
     if unknown:
         raise TypeError(f"make_spec: expected options among {', '.join(OPTIONS)}, got {unknown[0]!r}")
-    if model == "default" and task != "regression":
-        preset = GENERALISED_DEFAULT
     if exposure and task != "count":
         raise ValueError(f"exposure: expected it with counts, got the task {task!r}")
-    spec = replace(preset, likelihood=likelihood, exposure=exposure)
+    spec = replace(preset, likelihood=LIKELIHOODS[task][0], exposure=exposure)
     family = family_of(spec)
     # The command's own default says nothing where the option does not belong.
     kept = {

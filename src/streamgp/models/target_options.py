@@ -7,6 +7,7 @@ from streamgp.models.spec import TRANSFORMS
 
 NUMBERS = ("regression",)
 REGRESSOR = "StreamingGPRegressor"
+COUNTS = "StreamingGPCountRegressor"
 COMMAND, FLEET = "streamgp run", "StreamingGPFleet"
 AUTO, NONE = "auto", "none"  # of lags
 for_gaussian = partial(Option, families=("gaussian",), tasks=NUMBERS, estimators=(REGRESSOR,))
@@ -22,12 +23,13 @@ TARGET_OPTIONS = (
         "that were learnt. `predict` takes every row as the next one, so its lags are those of the last row learnt; "
         "given several rows it warns, since of rows that follow each other this is wrong for all but the first: "
         "`evaluate` them, predict and learn them one by one, or choose a `horizon`. In the first rows the mean "
-        "target stands in for what is missing. With lags, X may have no columns.",
+        "target stands in for what is missing. With lags, X may have no columns. Past counts are inputs as "
+        "the log of the count over its exposure, 1 added.",
         own_defaults={COMMAND: AUTO, FLEET: AUTO, "RiverForecaster": (1, 2, 3), "RiverAnomalyDetector": (1,)},
         choices=(AUTO, NONE),
-        families=("gaussian",),
-        tasks=NUMBERS,
-        estimators=(REGRESSOR,),
+        families=("gaussian", "generalised"),
+        tasks=(*NUMBERS, "count"),
+        estimators=(REGRESSOR, COUNTS),
         low=1,
         panel="Data",
     ),

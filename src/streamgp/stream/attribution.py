@@ -11,7 +11,6 @@ from streamgp.numerics.shapley import shapley_effects
 from streamgp.numerics.standardise import far_out
 from streamgp.numerics.threads import one_blas_thread
 from streamgp.stream.batches import predict_rows
-from streamgp.stream.lags import LaggedTargets
 from streamgp.stream.rows import RawRows
 from streamgp.stream.sample import RowSample
 from streamgp.stream.settings import StreamSettings
@@ -66,8 +65,8 @@ def _of_warmup(settings: StreamSettings, state: StreamState) -> RowSample:
     """Return a sample of the rows of the warm-up so far."""
     known, h = known_rows(state), settings.horizon
     _, usual, read, _ = reread(settings, state, known)
-    lags = LaggedTargets.empty(state.inputs.lags.lags, settings.num_outputs)
-    X = lags.widen_among(read, known.y, state.targets.mean, passed_over(settings, state), own=h > 0)
+    past, lags = settings.task.as_lags(known.y, known.X), state.inputs.lags.emptied()
+    X = lags.widen_among(read, past, passed_over(settings, state), own=h > 0)
     rows = RawRows(X[: max(len(X) - h, 0)], known.y[h:], None)
     return RowSample.empty(X.shape[1], settings.num_outputs).offer(rows, (usual != known.y).any(axis=1)[h:])
 
@@ -98,13 +97,13 @@ def influence(
     """
     rows, entries = _sampled(settings, state).rows, dict(groups)
     if lags := state.inputs.lags.lags:
-        first = rows.X.shape[1] - len(lags) * settings.num_outputs
-        entries[_unlike(PAST_TARGETS, groups)] = list(range(first, rows.X.shape[1]))
+        first = state.inputs.imputer.width
+        entries[_unlike(PAST_TARGETS, groups)] = list(range(first, first + len(lags) * settings.num_outputs))
     if len(rows.X) < 2 or not entries:
         raise _too_little(state.inputs.imputer.width, len(rows.X))
     X = rows.X.copy()
     if settings.spec.exposure:
-        X[:, state.inputs.imputer.width] = log_exposure
+        X[:, -1] = log_exposure
     last = state.last_time
     predicted = predict_rows(settings, state, X, None if last is None else np.full(len(X), last))
     moments = moments_of(settings.spec)

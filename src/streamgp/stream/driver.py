@@ -153,7 +153,7 @@ class Driver:
         self._relate()
         seen, ahead, lags = self._see(X, self._unknown), len(unlearnt) + 1.0, self._inputs.lags
         if lags.lags:
-            wide = lags.learn(unlearnt).widen_next(seen.read.X, self._state.targets.mean)
+            wide = lags.learn(unlearnt).widen_next(seen.read.X)
             seen = seen._replace(taken=self._inputs.clip(wide)[0])
         predictive = self._row.predict(seen.taken, times, seen.read.extra, ahead)
         limited_to = predictive if self._range is None else self._range.limit(predictive, ahead)
@@ -193,7 +193,7 @@ class Driver:
     def _prepared(self, raw: np.ndarray, read_then: tuple[ReadRows, StreamInputs], past: np.ndarray) -> Seen:
         """Return rows that were read, and what is known of the inputs then, as they are to be learnt."""
         read, known = read_then
-        wide = known.lags.widen(read.X, past, self._state.targets.mean, own=self._settings.horizon > 0)
+        wide = known.lags.widen(read.X, past, own=self._settings.horizon > 0)
         inputs, kinds, origins = self._origins.paired(wide, read.kinds)
         taken, beyond, known = known.bounded(inputs)
         moved = beyond
@@ -208,7 +208,8 @@ class Driver:
         `LaggedTargets.standing_in`. Of a single row only as much is reported as is needed here.
         """
         h, n = self._settings.horizon, len(rows.X)
-        seen = self._see(rows.X, rows.y if past is None else past, None if self._row is not None else rows.y)
+        past = self._settings.task.as_lags(rows.y, rows.X) if past is None else past
+        seen = self._see(rows.X, past, None if self._row is not None else rows.y)
         if self.rows < h:  # no inputs go with these targets
             info = Info(predict_rows(self._settings, self._state, seen.wide), np.zeros(n, bool))
         else:
@@ -238,7 +239,7 @@ class Driver:
             self._imputed += int(np.isnan(rows.X).sum())
         lags = seen.known.lags
         if lags.lags:
-            stand, outliers = rows.y, None
+            stand, outliers = past, None
             if info.flagged is not None and (info.flagged.any() or lags.outliers.is_waiting):
                 means, flagged = np.asarray(info.predictive.mean), np.asarray(info.flagged)
                 stand, outliers = lags.standing_in(rows.y, means, flagged, self._settings.rows_ahead)

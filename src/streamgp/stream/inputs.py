@@ -88,7 +88,7 @@ class StreamInputs:
         return cls(
             Imputer.empty(columns - spec.exposure),
             None,
-            LaggedTargets.empty(spec.lags, num_outputs),
+            LaggedTargets.empty(spec.lags, num_outputs, spec.exposure),
             *_split(InputBounds.none(width), columns - spec.exposure),
             Standardiser.empty(width),
             categories,
@@ -256,10 +256,10 @@ class StreamInputs:
         return replace(self, scaling=_scaling(X, spec, of_calendar), bounds=bounds, rest_bounds=rest)
 
     def with_lags(self, lags: tuple[int, ...], y: np.ndarray, passed: PassedRows) -> "StreamInputs":
-        """Return the same with these lags at the end of a warm-up, whose usual targets are `y`."""
+        """Return the same with these lags at the end of a warm-up, whose usual targets are `y`, as lags."""
         known = self.lags
         if lags != known.lags or len(passed.after):
-            empty = LaggedTargets.empty(lags, y.shape[1])
+            empty = LaggedTargets.empty(lags, y.shape[1], known.exposed)
             known = empty.learn(passed.whole(y, max(lags, default=0)), known.outliers)
         return replace(self, lags=replace(known, outliers=known.outliers.with_usual(y)))
 

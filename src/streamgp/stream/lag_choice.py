@@ -1,6 +1,7 @@
 """Which lags of the target are worth having, by what the rows of the warm-up tell."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Float
@@ -120,7 +121,8 @@ def scores(
     where that is later.
     """
     n, e = y.shape
-    widened = LaggedTargets.empty(lags, e).widen_among(X, y, y.mean(axis=0), passed, own=horizon > 0)
+    past = replace(LaggedTargets.empty(lags, e), fill=y.mean(axis=0))
+    widened = past.widen_among(X, y, passed, own=horizon > 0)
     inputs = widened[: n - horizon]
     targets, first = y[horizon:], max(n // 2, since + n // 4) - horizon
     scale = Standardiser.empty(e).update(y[: n // 2])

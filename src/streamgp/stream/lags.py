@@ -23,11 +23,8 @@ class LaggedTargets:
     """The last targets learnt, and the rows of inputs widened by those that lie some fixed numbers of rows back.
 
     Lag l of a row is the target of the l-th row before it. For a row without a target stands what was predicted of
-    it; rows that were skipped do not count. Every method reads only targets before the row that it widens. While the
-    stream is younger than a lag, its column holds `fill`. That is meant to be the mean of the targets by which they
-    are standardised, so that a missing lag says nothing: after standardisation it is zero, or next to it. (The first
-    target ever seen would serve as well on a slow stream, but an odd one would be repeated in as many rows as the
-    longest lag has.)
+    it; rows that were skipped do not count. Every method reads only targets before the row that it widens. Targets
+    are given as later rows are to see them: see `Task.as_lags`.
 
     Parameters
     ----------
@@ -37,11 +34,20 @@ class LaggedTargets:
         The last targets, as many as the longest lag, oldest first; NaN before the first row.
     outliers
         What is known of those of them that were outliers.
+    fill
+        What a lag's column holds while the stream is younger. That is meant to be the mean of the targets by which
+        they are standardised, so that a missing lag says nothing: after standardisation it is zero, or next to it.
+        (The first target ever seen would serve as well on a slow stream, but an odd one would be repeated in as many
+        rows as the longest lag has.)
+    exposed
+        Whether the last column of a row is an exposure, which comes after the lags.
     """
 
     lags: tuple[int, ...]
     last: Float[np.ndarray, "l e"]
     outliers: OutlierMemory
+    fill: Float[AnyArray, " e"]
+    exposed: bool = False
 
     def check_restored(self) -> None:
         """Raise ValueError if there are not as many targets as the longest lag."""
@@ -49,23 +55,26 @@ class LaggedTargets:
             raise ValueError(f"expected the last targets for the lags {self.lags}, got {len(self.last)}")
 
     @classmethod
-    def empty(cls, lags: tuple[int, ...], num_targets: int) -> "LaggedTargets":
+    def empty(cls, lags: tuple[int, ...], num_targets: int, exposed: bool = False) -> "LaggedTargets":
         """Return what is known before any row."""
         last = np.full((max(lags, default=0), num_targets), np.nan)
-        return cls(lags, last, OutlierMemory.empty(num_targets))
+        return cls(lags, last, OutlierMemory.empty(num_targets), np.zeros(num_targets), exposed)
 
-    def widen_next(self, X: Float[np.ndarray, "n d"], fill: Float[AnyArray, " e"]) -> Float[np.ndarray, "n w"]:
+    def emptied(self) -> "LaggedTargets":
+        """Return what is known before any row, with the same columns and the same to fill them."""
+        return replace(LaggedTargets.empty(self.lags, len(self.fill), self.exposed), fill=self.fill)
+
+    def widen_next(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n w"]:
         """Return rows of which each is taken as the next one: all get the same last targets."""
         if not self.lags:
             return X
-        past = self._filled(fill)[[-lag for lag in self.lags]].reshape(1, -1)
-        return np.concatenate([X, past.repeat(len(X), axis=0)], axis=1)
+        past = self._filled[[-lag for lag in self.lags]].reshape(1, -1)
+        return self._joined(X, past.repeat(len(X), axis=0))
 
     def widen(
         self,
         X: Float[np.ndarray, "n d"],
         y: Float[np.ndarray, "n e"],
-        fill: Float[AnyArray, " e"],
         own: bool = False,
     ) -> Float[np.ndarray, "n w"]:
         """Return the next rows of the stream in order, `y` being their own targets: a row sees those above it.
@@ -75,25 +84,25 @@ class LaggedTargets:
         """
         if not self.lags:
             return X
-        known = np.concatenate([self._filled(fill), y])
+        known = np.concatenate([self._filled, y])
         # A lag is at least 1, so that no row meets its own target unless it is to.
         ends = [len(known) - lag + own for lag in self.lags]
-        return np.concatenate([X, *(known[end - len(X) : end] for end in ends)], axis=1)
+        return self._joined(X, *(known[end - len(X) : end] for end in ends))
 
     def widen_among(
         self,
         X: Float[np.ndarray, "n d"],
         y: Float[np.ndarray, "n e"],
-        fill: Float[AnyArray, " e"],
         passed: PassedRows,
         own: bool = False,
     ) -> Float[np.ndarray, "n w"]:
         """Return the rows learnt from the first one on, as `widen` does, where others among them were passed over."""
         if not self.lags or not len(passed.after):
-            return self.widen(X, y, fill, own)
+            return self.widen(X, y, own)
         whole, places = passed.whole(y, max(self.lags)), passed.places(len(X))
-        past = self.widen(np.empty((len(whole), 0)), whole, fill, own)
-        return np.concatenate([X, past[places]], axis=1)
+        ends = [lag - own for lag in self.lags]
+        known = np.concatenate([self._filled, whole])
+        return self._joined(X, *(known[places + max(self.lags) - end] for end in ends))
 
     def learn(self, y: Float[np.ndarray, "n e"], outliers: OutlierMemory | None = None) -> "LaggedTargets":
         """Return what is known after the rows with the targets `y`.
@@ -128,9 +137,15 @@ class LaggedTargets:
                 outliers = outliers.learn(target, expected[row])
         return past, outliers
 
-    def known(self, n: int, fill: Float[AnyArray, " e"]) -> Float[np.ndarray, "n l e"]:
+    def known(self, n: int) -> Float[np.ndarray, "n l e"]:
         """Return the last targets, oldest first, n times: so many futures begin with them."""
-        return np.tile(self._filled(fill), (n, 1, 1))
+        return np.tile(self._filled, (n, 1, 1))
 
-    def _filled(self, fill: AnyArray) -> np.ndarray:
-        return np.where(np.isnan(self.last), fill, self.last)
+    @property
+    def _filled(self) -> np.ndarray:
+        return np.where(np.isnan(self.last), self.fill, self.last)
+
+    def _joined(self, X: np.ndarray, *past: np.ndarray) -> np.ndarray:
+        """Return rows with columns of lags in their place."""
+        at = X.shape[1] - self.exposed
+        return np.concatenate([X[:, :at], *past, X[:, at:]], axis=1)

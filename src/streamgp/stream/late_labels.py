@@ -193,8 +193,9 @@ class LateLabels:
             return np.empty((0, self.learner.num_outputs))
         has_lags = bool(self.learner.latest_fit.inputs.lags.lags)
         after = (self._rows[number] for number in range(self._learnt, self.next_row))
+        as_lags = self.learner.settings.task.as_lags
         stand = [
-            row.y if row.is_labelled else row.predicted.mean
+            row.predicted.mean if row.y is None or not row.is_labelled else as_lags(row.y[None], row.x[None])[0]
             for row in after
             if row.y is None or has_lags or row.is_labelled
         ]

@@ -44,7 +44,7 @@ def predict_next(
 ) -> AnyPredictive:
     """Predict each row as if it were the next one, in the units of the targets; inputs may be missing (NaN)."""
     X, extra = fill_next(settings, state, X)
-    return predict_rows(settings, state, state.inputs.lags.widen_next(X, state.targets.mean), times, extra)
+    return predict_rows(settings, state, state.inputs.lags.widen_next(X), times, extra)
 
 
 @in_float64
@@ -58,7 +58,7 @@ def predict_after(
     """
     n, ahead = len(rows.X), len(unlearnt)
     X, extra = fill_next(settings, state, rows.X)
-    wide = state.inputs.lags.learn(unlearnt).widen_next(X, state.targets.mean)
+    wide = state.inputs.lags.learn(unlearnt).widen_next(X)
     times, then = rows.times, state
     steps = ahead + 1.0 + (np.arange(n) if following else np.zeros(n))
     if times is None and (ahead or (following and n > 1)):  # a stream that counts rows has a step for each
@@ -115,11 +115,13 @@ def _pass_over(settings: StreamSettings, state: StreamState, rows: RawRows, prog
         info = _described(state, forecast[0])._replace(rules=forecast[1])
     else:
         X, extra = fill_next(settings, state, rows.X)
-        wide = state.inputs.lags.widen(X, rows.y, state.targets.mean)  # no row of a batch is a lag of another
+        wide = state.inputs.lags.widen(X, rows.y)  # no row of a batch is a lag of another
         info = _described(state, predict_rows(settings, state, wide, rows.times, extra))
     counted = replace(state, imputed_values=state.imputed_values + int(np.isnan(rows.X).sum()))
     if _looking_back(settings, state) and state.rows:
-        past = np.where(np.isnan(rows.y), np.asarray(info.predictive.mean), rows.y)
+        expected = settings.task.expected_lags(info.predictive, rows.X)
+        known = settings.task.as_lags(rows.y, rows.X)
+        past = np.where(np.isnan(rows.y), expected, known)
         recent = None if counted.recent is None else counted.recent.learn(X, past)
         counted = replace(
             counted, inputs=replace(counted.inputs, lags=counted.inputs.lags.learn(past)), recent=recent

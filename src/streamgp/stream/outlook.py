@@ -30,7 +30,7 @@ class StandIn(NamedTuple):
     Attributes
     ----------
     mean
-        The means (E,), which stand for its targets where past targets are inputs.
+        What stands for its targets (E,) where past ones are inputs: their means, as later rows are to see them.
     made
         What the weights of rows that are predicted late learn from; empty where they do not.
     """
@@ -120,7 +120,9 @@ class Outlook:
             else [()] * n
         )
         predictive = self._weighed(info.predictive, late)
-        mean = np.asarray(predictive.mean) if self.has_lags else np.zeros((n, self.learner.settings.num_outputs))
+        mean = np.zeros((n, self.learner.settings.num_outputs))
+        if self.has_lags:
+            mean = self.learner.settings.task.expected_lags(predictive, X[:n])
         info = info._replace(predictive=mapped(predictive, self.learner.settings.target_map))
         return info, list(map(StandIn, mean, made))
 

@@ -56,7 +56,7 @@ def draw_paths(
         gaps = np.diff(times, prepend=state.last_time).tolist()
     mean, scale = np.asarray(state.targets.mean), np.asarray(state.targets.scale)
     lags, drawn = state.inputs.lags, n if state.recent is None else max(n, DRAWS)
-    found, past = np.empty((drawn, len(X), settings.num_outputs)), lags.known(drawn, mean)
+    found, past = np.empty((drawn, len(X), settings.num_outputs)), lags.known(drawn)
     with one_blas_thread():
         weights = np.asarray(trimmed(state.weights, TRIM if settings.spec.robust else 0.0))
         paths = family.paths(state.model, state.model_state, weights, drawn, rng)

@@ -44,8 +44,20 @@ class Task(Protocol):
         """Return the targets of the warm-up without glitches, which set no scale and are not fitted."""
         ...
 
-    def as_numbers(self, y: np.ndarray) -> np.ndarray:
+    def as_lags(self, y: np.ndarray, X: np.ndarray) -> np.ndarray:
+        """Return targets as they are inputs of later rows; `X` are their own rows as they came."""
+        ...
+
+    def expected_lags(self, predictive: Any, X: np.ndarray) -> np.ndarray:
+        """Return what stands for missing targets as inputs of later rows, by what was predicted of them."""
+        ...
+
+    def as_numbers(self, y: np.ndarray, X: np.ndarray) -> np.ndarray:
         """Return targets as numbers of which more is more: labels become one of 0 and 1 for each class."""
+        ...
+
+    def lag_fill(self, past: np.ndarray, targets: Standardiser) -> np.ndarray:
+        """Return what stands for past targets before the first row: the mean of those known, as lags."""
         ...
 
     def scale(self, y: np.ndarray, provisional: bool) -> Standardiser:
@@ -112,9 +124,21 @@ class Regression:
         """Return the targets, screened where the model is robust."""
         return screen(X, y, seed)[0] if self.spec.robust else y
 
-    def as_numbers(self, y: np.ndarray) -> np.ndarray:
+    def as_lags(self, y: np.ndarray, X: np.ndarray) -> np.ndarray:
         """Return the targets as they are."""
         return y
+
+    def expected_lags(self, predictive: Any, X: np.ndarray) -> np.ndarray:
+        """Return the means."""
+        return np.asarray(predictive.mean)
+
+    def as_numbers(self, y: np.ndarray, X: np.ndarray) -> np.ndarray:
+        """Return the targets as they are."""
+        return y
+
+    def lag_fill(self, past: np.ndarray, targets: Standardiser) -> np.ndarray:
+        """Return the mean by which targets are standardised."""
+        return np.asarray(targets.mean)
 
     def scale(self, y: np.ndarray, provisional: bool) -> Standardiser:
         """Return mean and standard deviation of each target."""
@@ -193,9 +217,30 @@ class Counts:
         """Return the targets as they are."""
         return y
 
-    def as_numbers(self, y: np.ndarray) -> np.ndarray:
-        """Return counts, or the numbers of grades, as they are."""
-        return y
+    def as_lags(self, y: np.ndarray, X: np.ndarray) -> np.ndarray:
+        """Return the log of counts over their exposure, 1 added; of grades their numbers.
+
+        Effects on counts multiply, and so they add up on this scale, which a count of 0 has as well.
+        """
+        if self.spec.task != "count":
+            return y
+        return np.log1p(y / np.exp(X[:, -1:]) if self.spec.exposure else y)
+
+    def expected_lags(self, predictive: Any, X: np.ndarray) -> np.ndarray:
+        """Return the lags of counts with the expected log rate; of grades there are none.
+
+        A mean count would grow with the square of what is not known of the log rate, and then feed on itself.
+        """
+        log_rate = (predictive.weights * (predictive.loc[..., 0] + predictive.likelihood.intercept)).sum(axis=1)
+        return np.logaddexp(0.0, log_rate[:, None] - (X[:, -1:] if self.spec.exposure else 0.0))
+
+    def as_numbers(self, y: np.ndarray, X: np.ndarray) -> np.ndarray:
+        """Return them as lags are."""
+        return self.as_lags(y, X)
+
+    def lag_fill(self, past: np.ndarray, targets: Standardiser) -> np.ndarray:
+        """Return the mean of the lags."""
+        return past.mean(axis=0)
 
     def scale(self, y: np.ndarray, provisional: bool) -> Standardiser:
         """Return the identity."""
@@ -248,7 +293,7 @@ class Counts:
 class Classification(Counts):
     """Classification: labels by codes from 0; new ones may come at any time."""
 
-    def as_numbers(self, y: np.ndarray) -> np.ndarray:
+    def as_numbers(self, y: np.ndarray, X: np.ndarray) -> np.ndarray:
         """Return a column of 0 and 1 for each class."""
         return one_hot(y[:, 0], int(y.max(initial=0.0)) + 1)
 

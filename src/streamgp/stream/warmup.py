@@ -19,7 +19,6 @@ from streamgp.stream.forecast_queue import Origins
 from streamgp.stream.gains import with_measured_gains
 from streamgp.stream.inputs import USUAL, Extra, StreamInputs
 from streamgp.stream.lag_choice import LONGER_LAGS, choose_lags
-from streamgp.stream.lags import LaggedTargets
 from streamgp.stream.passed_rows import PassedRows
 from streamgp.stream.recent_rows import RecentRows
 from streamgp.stream.renewal import conditioned_apart
@@ -99,16 +98,17 @@ def rebuild(settings: StreamSettings, state: StreamState, progress: Progress) ->
     assert times is not None
     ends, levels = state.rows == settings.warmup, getattr(state.model_state, "levels", None)
     state, usual, X, extra = reread(settings, state, rows)
-    targets = task.scale(usual, provisional=not ends)
+    targets, passed = task.scale(usual, provisional=not ends), passed_over(settings, state)
+    past = [task.as_lags(each, rows.X) for each in (usual, y)]
     if ends:
         chosen = state.inputs.lags.lags
         if spec.chooses_lags:
-            chosen = _chosen_lags(settings, state, X, _for_choices(usual, y))
-        state = replace(state, inputs=state.inputs.with_lags(chosen, usual, passed_over(settings, state)))
+            chosen = _chosen_lags(settings, state, X, task.as_lags(_for_choices(usual, y), rows.X))
+        state = replace(state, inputs=state.inputs.with_lags(chosen, past[0], passed))
     # The first rows' lags are missing still, but now there is a mean to stand in for them.
-    lags = LaggedTargets.empty(state.inputs.lags.lags, settings.num_outputs)
-    passed = passed_over(settings, state)
-    widened, inputs = (lags.widen_among(X, each, targets.mean, passed, own=h > 0) for each in (usual, y))
+    lags = replace(state.inputs.lags, fill=task.lag_fill(past[0], targets))
+    state, lags = replace(state, inputs=replace(state.inputs, lags=lags)), lags.emptied()
+    widened, inputs = (lags.widen_among(X, each, passed, own=h > 0) for each in past)
     usual_kinds = np.full(state.rows, USUAL)
     rebuilt = replace(
         state,
@@ -158,12 +158,11 @@ def with_calendar(settings: StreamSettings, state: StreamState, categories: Cate
     """Return what becomes of the columns of X, with the calendar that the rows of the warm-up speak for."""
     rows, task = known_rows(state), settings.task
     _, usual, X, _ = reread(settings, state, rows)
-    usual = _for_choices(usual, rows.y)
+    numbers = task.as_numbers(_for_choices(usual, rows.y), rows.X)
     times, chosen, too_long = _clock(settings, rows), (), ()
     if times is not None:
         too_long = longer_than(times)
-        lags = _chosen_lags(settings, state, X, usual) if settings.spec.chooses_lags else settings.spec.lags
-        numbers = task.as_numbers(usual)
+        lags = _chosen_lags(settings, state, X, numbers) if settings.spec.chooses_lags else settings.spec.lags
         chosen = choose_calendar(
             X, numbers, lags, times, settings.horizon, settings.delay, passed_over(settings, state)
         )
@@ -171,14 +170,15 @@ def with_calendar(settings: StreamSettings, state: StreamState, categories: Cate
 
 
 def _chosen_lags(settings: StreamSettings, state: StreamState, X: np.ndarray, y: np.ndarray) -> tuple[int, ...]:
-    """Return the lags that the rows of the warm-up speak for; `X` and `y` are without gaps and outliers.
+    """Return the lags that the rows of the warm-up speak for; `X` and the numbers `y` are without gaps and outliers.
 
-    They are chosen beside the other inputs, but not beside the calendar: see `choose_calendar`.
+    They are chosen beside the other inputs, but not beside the calendar (see `choose_calendar`) or an exposure.
     """
-    of_calendar = state.inputs.categories.of_calendar(X.shape[1])
+    others = ~state.inputs.categories.of_calendar(X.shape[1])
+    others[X.shape[1] - settings.spec.exposure :] = False
     passed = passed_over(settings, state)
     times = _whole_clock(settings, state, passed)
-    return choose_lags(X[:, ~of_calendar], y, settings.horizon, settings.delay, times, passed)
+    return choose_lags(X[:, others], y, settings.horizon, settings.delay, times, passed)
 
 
 def _seasons(settings: StreamSettings, state: StreamState, lags: tuple[int, ...]) -> tuple[tuple[int, str], ...]:

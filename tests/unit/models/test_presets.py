@@ -135,7 +135,7 @@ def test_the_default_trains_frequencies_anew_half_as_often_as_the_best_unless_as
             "renew: expected one .* got linear; add one, or choose the model",
         ),
         ("default", {"weights": "stacking-newton", "renew": True}, "renew: expected weights by a rule that lets "),
-        ("fast", {"task": "count"}, "for the task 'count', got 'fast', which is for 'regression' alone"),
+        ("best", {"task": "count"}, "for the task 'count', got 'best', which is for 'regression' alone"),
         ("oebe", {"n_samples": 0}, "n_samples: expected a whole number >= 1, got 0"),
         ("oebe", {"n_samples": 1.0}, "n_samples: expected a whole number >= 1, got 1.0"),
         ("oebe", {"dynamics": []}, "dynamics: expected at least one"),
@@ -190,3 +190,14 @@ def test_a_matrix_of_another_size_is_refused_when_the_experts_are_known():
         ValueError, match=r"weights: expected a 1 x 1 matrix Q for the 1 experts .* got shape \(2, 2\)"
     ):
         run(make_spec("linear", weights=np.eye(2)))
+
+
+@pytest.mark.parametrize("task", ["classification", "count", "ordinal"])
+def test_labels_and_counts_have_a_default_and_a_fast_ensemble_of_their_own(task: str):
+    default, fast = (make_spec(name, task=task) for name in ("default", "fast"))
+    assert (default.model, fast.model) == ("default", "fast")
+    assert default.likelihood == fast.likelihood != "gaussian"
+    assert default.robust and fast.robust
+    assert len(fast.dynamics) < len(default.dynamics)
+    assert fast.features_per_basis < default.features_per_basis  # type: ignore[operator]
+    assert make_spec("fast", task=task, bases=["linear"]).bases == ("linear",)

@@ -60,8 +60,11 @@ def test_scores_are_those_of_the_metrics(three: tuple[Path, dict[str, Any], str]
     ]
     assert shown["Calibration error"][0] == wording.share(metrics["ece"])
     table = cells(html, "confusion")
-    assert table[0] == ["Observed label", *THREE, "right"]
-    assert [[int(cell.replace(",", "")) for cell in row[1:-1]] for row in table[1:]] == metrics["confusion"]
+    assert table[0] == ["Observed label", *THREE, "right", "ROC AUC", "average precision"]
+    assert [[int(cell.replace(",", "")) for cell in row[1:-3]] for row in table[1:]] == metrics["confusion"]
+    for name, row in zip(THREE, table[1:], strict=True):
+        areas = (metrics[of][name] for of in ("roc_auc", "average_precision"))
+        assert row[-2:] == [wording.number(area) for area in areas]
 
 
 def test_the_reliability_diagram_counts_right(three: tuple[Path, dict[str, Any], str]) -> None:

@@ -1,5 +1,7 @@
 """What stands for outliers among past targets: as much of their way as the rows after them bear out."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -138,7 +140,7 @@ def test_a_prediction_tells_only_if_it_saw_what_stood_for_the_outlier(
     lags: tuple[int, ...], ahead: int, share: float
 ):
     past = LaggedTargets.empty(lags, 1)
-    past = LaggedTargets(past.lags, past.last, usual())
+    past = replace(past, outliers=usual())
     y, predicted = np.array([[5.0], [0.0]]), np.array([[0.0], [2.5]])
     _, outliers = past.standing_in(y, predicted, np.array([True, False]), ahead)
     assert_allclose(outliers.share, [share])

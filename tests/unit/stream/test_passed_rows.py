@@ -1,5 +1,7 @@
 """Rows without a target among those of a warm-up, beside a loop that goes through all rows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -44,7 +46,8 @@ def test_lags_of_the_rows_learnt_are_those_of_all_rows(lags: tuple[int, ...], sh
     y, absent = stream(share)
     X, fill = np.random.default_rng(1).normal(size=(len(y), 3)), np.array([50.0, 60.0])
     expected = widened_by_hand(X, stood_in(y, absent, max(lags)), lags, fill)[~absent]
-    found = LaggedTargets.empty(lags, 2).widen_among(X[~absent], y[~absent], fill, passed_of(absent))
+    past = replace(LaggedTargets.empty(lags, 2), fill=fill)
+    found = past.widen_among(X[~absent], y[~absent], passed_of(absent))
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 

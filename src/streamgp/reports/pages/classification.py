@@ -13,9 +13,10 @@ from streamgp.reports.pages.stream import BINS, Windows, binned, times
 from streamgp.reports.palette import EXPERTS_SHOWN
 
 TEMPLATE = "labels.html"
+_RANKED = ("roc_auc", "average_precision", "rarest_class")
 _SCORES = ("error_rate", "log_loss", "confusion")
 SCORES = {
-    "classification": (*_SCORES, "brier", "ece", "balanced_error", "recall", "classes"),
+    "classification": (*_SCORES, "brier", "ece", "balanced_error", "recall", "classes", *_RANKED),
     "ordinal": (*_SCORES, "rps", "mae", "grades"),
 }
 _COLUMNS = ("row", "y", "predicted", "log_density", "last_label", "frequent_label", "frequency_log_density")
