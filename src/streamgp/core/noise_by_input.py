@@ -6,7 +6,8 @@ errors of some kind of row are larger than those of another, the scores show it.
     h = w' phi,   phi = (1, x, |x| - 0.8, m, |m| - 0.8, (m - 1)+ - 0.08, (-m - 1)+ - 0.08, l, |l| - 0.5),
 
 x being the inputs, m and s the mixture's mean and standard deviation, and l = log s + 1: all known before the target,
-the variance of every expert, belief and noise, is multiplied by e^h. So the prediction stays a mixture, whose mean is as it was.
+the variance of every expert, belief and noise, is multiplied by e^h. So the prediction stays a mixture, whose mean is
+as it was.
 
 The tails of the mixture are heavier than normal ones, so that the score of the same target under the wider mixture is
 not g e^(-h/2). They are taken for those of Student's t with d = 6 degrees of freedom, of which, nearly, g^2 is

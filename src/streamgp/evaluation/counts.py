@@ -45,6 +45,19 @@ class CountPredictive(Protocol):
         ...
 
 
+@runtime_checkable
+class TabulatedPredictive(CountPredictive, Protocol):
+    """A prediction whose distribution function at the first counts costs less than at each by itself."""
+
+    def cdf_from_zero(self, counts: Any) -> Any:
+        """Return it at 0, 1, ..., so many of each row, and NaN beyond; NaN alone of rows that are not tabulated."""
+        ...
+
+    def of_rows(self, rows: Any) -> Any:
+        """Return the prediction of some rows, by their numbers."""
+        ...
+
+
 class CountScores(NamedTuple):
     """The scores of every row; arrays (n, 1), but (n,) for the log probability.
 
@@ -100,12 +113,26 @@ def ranked_probability_score(
 ) -> Column:
     """Compute the ranked probability score of counts.
 
-    The distribution function is computed at some 50 counts of each row, the observed one among them: every one where
-    they are few, and further apart in the tails where they are many. Between two of them it is taken as linear, and
-    the sum over the counts between is in closed form. Exact where the central 90% spans few counts; else within 1%,
-    or 4% of a distribution with most of its mass on a few counts and a tail of thousands.
+    Where the distribution function is tabulated, it is a sum over all counts. Else the function is computed at some
+    50 counts of each row, the observed one among them: every one where they are few, and further apart in the tails
+    where they are many. Between two of them it is taken as linear, and the sum over the counts between is in closed
+    form. Exact where the central 90% spans few counts; else within 1%, or 4% of a distribution with most of its mass
+    on a few counts and a tail of thousands.
     """
     nodes = _nodes(y, low, median, high)
+    if not isinstance(predictive, TabulatedPredictive):
+        return _by_cells(predictive, y, nodes)
+    F = predictive.cdf_from_zero(np.minimum(nodes[:, -1], np.iinfo(np.int64).max // 2).astype(np.int64))
+    errors = F - (y <= np.arange(F.shape[1]))
+    found = np.nansum(errors * errors, axis=1, keepdims=True)
+    rest = np.flatnonzero(np.isnan(F).all(axis=1))
+    if len(rest):
+        found[rest] = _by_cells(predictive.of_rows(rest), y[rest], nodes[rest])
+    return found
+
+
+def _by_cells(predictive: CountPredictive, y: Column, nodes: Float[np.ndarray, "n m"]) -> Column:
+    """Compute the score from the distribution function at some counts in ascending order, the first of them 0."""
     F = _distribution(predictive, nodes)
     start = F[:, :-1] - (y <= nodes[:, :-1])
     step = np.diff(F, axis=1)

@@ -12,7 +12,13 @@ from streamgp.likelihoods.step import laplace_step
 from streamgp.numerics import tree
 from streamgp.numerics.student_t import ndtr
 
+# The largest logarithm whose exponential is sure not to overflow.
+_MOST_LOG = 700.0
 LOG_2PI = float(np.log(2.0 * np.pi))
+# How far the trapezoidal rule goes over a standard normal, the fewer and the more points of it, and for each the most
+# of `sharpness`: it is within 1e-10 then.
+_REACH, _POINTS, _SHARPEST = 7.0, (57, 113), (13.0, 55.0)
+MOST_TABULATED = 256  # counts
 # Up to here exp(u) - 1 - u is a series, whose seventh term adds nothing.
 _NEAR = 0.01
 
@@ -83,6 +89,46 @@ def cdf(y: Any, mean: Any, var: Any, dispersion: Any) -> Any:
         total = sum(integrate_segment(*pair) for pair in pairwise(ends))
         total = total + _beyond(certain, a, dispersion)
     return np.where(y < 0.0, 0.0, np.clip(total, 0.0, 1.0))
+
+
+def sharpness(counts: Any, var: Any, dispersion: Any) -> Any:
+    """Return how sharp the probability of the last of the first counts is over log means with these variances.
+
+    Over a log mean it is a peak of variance 1 / y, and 1 / dispersion more; what is returned is `var` over that.
+    """
+    return var / (1.0 / np.maximum(counts, 1.0) + (0.0 if dispersion is None else 1.0 / dispersion))
+
+
+def is_tabulated(counts: Any, sharp: Any) -> Any:
+    """Return whether `tabulate` has ten digits for the first counts of rows, as sharp as `sharpness` says.
+
+    With points h standard deviations apart the trapezoidal rule is off by some 2 exp(-2 pi^2 / (h^2 (1 + sharp))).
+    """
+    return (counts <= MOST_TABULATED) & (sharp <= _SHARPEST[-1])
+
+
+def tabulate(counts: int, weights: Any, mean: Any, var: Any, dispersion: Any) -> Any:
+    """Return the probabilities (n, counts) of 0, 1, ... under mixtures (n, k) of log means eta ~ N(mean, var).
+
+    Those of a count given eta follow from the count before. Without a dispersion (None) it is a Poisson.
+    """
+    sharp = np.max(sharpness(float(counts), var, dispersion), initial=0.0)
+    points = np.linspace(-_REACH, _REACH, _POINTS[int(sharp > _SHARPEST[0])])
+    shares = np.exp(-0.5 * points * points)
+    with np.errstate(over="ignore", under="ignore"):
+        m = np.exp(np.minimum(mean[..., None] + np.sqrt(var)[..., None] * points, _MOST_LOG))
+        if dispersion is None:
+            step, terms, rate = m, np.exp(-m), None
+        else:
+            rate = dispersion[..., None]
+            step, terms = m / (rate + m), np.exp(-rate * np.log1p(m / rate))
+        terms *= weights[..., None] * (shares / shares.sum())
+        found = np.empty((len(m), counts))
+        for y in range(counts):
+            found[:, y] = terms.sum(axis=(1, 2))
+            terms *= step
+            terms *= 1.0 / (y + 1.0) if rate is None else (y + rate) / (y + 1.0)
+    return found
 
 
 def _beyond(u: Any, a: Any, dispersion: Any) -> Any:

@@ -11,7 +11,16 @@ import numpy as np
 from jaxtyping import Float
 
 from streamgp.likelihoods.base import Expansion, Likelihood, Values
-from streamgp.likelihoods.count_integrals import LOG_2PI, cdf, excess, log_predictive, stirling, stirling_slope
+from streamgp.likelihoods.count_integrals import (
+    LOG_2PI,
+    cdf,
+    excess,
+    log_predictive,
+    sharpness,
+    stirling,
+    stirling_slope,
+    tabulate,
+)
 from streamgp.numerics.checkpoint.encoding import register
 
 # The largest log of a Poisson mean, or u if that is more, whose exponential is sure not to overflow.
@@ -106,6 +115,16 @@ class Poisson(Likelihood):
     ) -> Float[Values, "..."]:
         """Return the probability of `y` or less, by quadrature over Gamma variables."""
         return cdf(y, loc[..., 0] + self.intercept, cov[..., 0, 0], None)
+
+    def tabulate(
+        self, counts: int, weights: Float[Values, "n k"], loc: Float[Values, "n k 1"], cov: Float[Values, "n k 1 1"]
+    ) -> Float[Values, "n m"]:
+        """Return the probabilities of the first counts under mixtures; see `is_tabulated`."""
+        return tabulate(counts, weights, loc[..., 0] + self.intercept, cov[..., 0, 0], None)
+
+    def sharpness(self, counts: Float[Values, "n 1"], cov: Float[Values, "n k 1 1"]) -> Float[Values, "n k"]:
+        """Return how sharp the probability of a count is over latent values."""
+        return sharpness(counts, cov[..., 0, 0], None)
 
     def moments(
         self, loc: Float[Values, "... 1"], cov: Float[Values, "... 1 1"]
@@ -221,6 +240,16 @@ class NegativeBinomial(Likelihood):
     ) -> Float[Values, "..."]:
         """Return the probability of `y` or less, by quadrature over Beta variables."""
         return cdf(y, loc[..., 0] + self.intercept, cov[..., 0, 0], self.dispersion)
+
+    def tabulate(
+        self, counts: int, weights: Float[Values, "n k"], loc: Float[Values, "n k 1"], cov: Float[Values, "n k 1 1"]
+    ) -> Float[Values, "n m"]:
+        """Return the probabilities of the first counts under mixtures; see `is_tabulated`."""
+        return tabulate(counts, weights, loc[..., 0] + self.intercept, cov[..., 0, 0], self.dispersion)
+
+    def sharpness(self, counts: Float[Values, "n 1"], cov: Float[Values, "n k 1 1"]) -> Float[Values, "n k"]:
+        """Return how sharp the probability of a count is over latent values."""
+        return sharpness(counts, cov[..., 0, 0], self.dispersion)
 
     def moments(
         self, loc: Float[Values, "... 1"], cov: Float[Values, "... 1 1"]

@@ -5,10 +5,11 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from streamgp.core import NumericPredictive
 from streamgp.likelihoods.base import Likelihood
+from streamgp.likelihoods.count_integrals import is_tabulated
 from streamgp.likelihoods.search import least_count, point_of
 from streamgp.numerics import keys, tree
 from streamgp.numerics.arrays import AnyArray, logsumexp
@@ -18,6 +19,7 @@ from streamgp.numerics.module import Module, static_field
 
 # Integrals whose terms are held in memory at a time: so many that they stay in a processor's cache.
 _AT_ONCE = 1 << 10
+_TABULATED_AT_ONCE = 1 << 8
 _TINY = float(np.finfo(float).tiny)
 
 
@@ -90,13 +92,37 @@ class LatentPredictive(Module):
         each = self._each(Likelihood.cdf.__name__, np.asarray(y))
         return np.clip((self.weights * each).sum(1), 0.0, 1.0)[:, None]
 
+    def of_rows(self, rows: Int[np.ndarray, " m"]) -> "LatentPredictive":
+        """Return the prediction of some rows."""
+        return tree.map(lambda a: np.asarray(a)[rows], self)
+
+    def cdf_from_zero(self, counts: Int[np.ndarray, " n"]) -> Float[np.ndarray, "n m"]:
+        """Return the distribution function of counts at 0, 1, ..., so many of each row; NaN beyond.
+
+        Rows that are not tabulated (see `streamgp.likelihoods.count_integrals.is_tabulated`) have NaN alone.
+        """
+        weights, loc, cov = (np.asarray(a) for a in (self.weights, self.loc, self.cov))
+        counted: Any = self.likelihood
+        chosen = np.flatnonzero(
+            is_tabulated(counts, counted.sharpness(counts[:, None].astype(float), cov).max(axis=1))
+        )
+        chosen = chosen[np.argsort(counts[chosen], kind="stable")]
+        found = np.full((len(counts), counts[chosen].max(initial=0)), np.nan)
+        size = max(_TABULATED_AT_ONCE // weights.shape[1], 1)
+        for at in range(0, len(chosen), size):
+            rows = chosen[at : at + size]
+            likelihood: Any = tree.map(lambda a, rows=rows: np.asarray(a)[rows], self.likelihood)
+            table = likelihood.tabulate(int(counts[rows[-1]]), weights[rows], loc[rows], cov[rows])
+            found[rows, : table.shape[1]] = np.minimum(np.cumsum(table, axis=1), 1.0)
+        return np.where(np.arange(found.shape[1]) < counts[:, None], found, np.nan)
+
     def quantile(self, probability: float | Float[AnyArray, ""]) -> Float[AnyArray, "n 1"]:
         """Return the least count or grade whose `cdf` is no less than a probability; of other targets to 1e-9."""
         mean, variance = self._moments()
         search = least_count if self.likelihood.whole else point_of
 
         def below(rows: Any, y: Any) -> Any:
-            return tree.map(lambda a: np.asarray(a)[rows], self).cdf(y[:, None])[:, 0]
+            return self.of_rows(rows).cdf(y[:, None])[:, 0]
 
         return search(below, float(probability), mean, variance)[:, None]
 

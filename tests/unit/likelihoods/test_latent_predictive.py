@@ -159,3 +159,26 @@ def test_quantiles_of_large_counts():
     np.testing.assert_allclose(np.log(y[0, 0]), 12.0 + 3.0 * 3.090232, rtol=1e-4)
     assert y[1, 0] == 0.0
     assert (p.cdf(y) >= 0.999).all() and (p.cdf(y - 1.0) < 0.999).all()
+
+
+@pytest.mark.parametrize("scale", [0.01, 0.2, 3.0])
+@pytest.mark.parametrize(
+    "likelihoods",
+    [
+        [Poisson(np.asarray(1.0)), Poisson(np.asarray(3.5))],
+        [NegativeBinomial(np.asarray(a), np.asarray(r)) for a, r in ((0.5, 0.2), (2.0, 4.0), (3.0, 1e6))],
+    ],
+)
+def test_the_table_of_the_first_counts_is_the_distribution_function(likelihoods: list[Likelihood], scale: float):
+    p = mixture(likelihoods, n=40, seed=4, scale=scale)
+    counts = np.random.default_rng(1).integers(1, 300, size=40)
+    table = p.cdf_from_zero(counts)
+    is_tabulated = ~np.isnan(table[:, 0])
+    assert is_tabulated.any() and not is_tabulated.all()
+    assert not is_tabulated[counts > 256].any()
+    for y in (0, 1, 7, 40, 150, 255):
+        rows = np.flatnonzero(is_tabulated & (counts > y))
+        direct = p.cdf(np.full((40, 1), float(y)))[:, 0]
+        np.testing.assert_allclose(table[rows, min(y, table.shape[1] - 1)], direct[rows], rtol=1e-8, atol=2e-10)
+    beyond = np.arange(table.shape[1]) >= counts[:, None]
+    assert np.isnan(table[beyond]).all()
