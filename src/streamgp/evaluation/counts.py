@@ -1,6 +1,6 @@
 """Scores of predicted counts: row by row, and summed up over a stream in constant memory."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -9,6 +9,7 @@ from jaxtyping import Float
 from streamgp.core import AnyArray
 from streamgp.evaluation.regression import BASELINES, COVERAGE_LEVELS, QUANTILES, SQUARED
 from streamgp.evaluation.running_sums import Moments, PointErrors
+from streamgp.evaluation.seasonal import SeasonalNaive
 from streamgp.metrics.judgement import Judgement, PairedLosses
 
 _SIDE = 24  # cells of the distribution function on each side of the median
@@ -197,8 +198,9 @@ class CountMetrics:
         Of central bands, as under a randomised probability integral transform, in expectation: a calibrated model
         has each nominal level exactly, although its counts are whole.
 
-    Two naive baselines are scored on the same rows, as rates per exposure: persistence (the last one) and the running
-    mean (all counts over all exposure). Their deviance is None where they gave the observed count probability zero.
+    Naive baselines are scored on the same rows, as rates per exposure: persistence (the last one), the running mean
+    (all counts over all exposure), and each season of the stream (see `streamgp.evaluation.seasonal`). Their deviance
+    is None where they gave the observed count probability zero.
     """
 
     def __init__(self, target: str, warmup: int, horizon: int = 0) -> None:
@@ -213,9 +215,10 @@ class CountMetrics:
         self._total = self._exposure = 0.0
         self._scored = Moments()
         self._errors = {name: PointErrors() for name in ("model", *BASELINES)}
+        self._seasonal = SeasonalNaive(1, warmup)
         self._paired = PairedLosses(BASELINES)
         self._deviance = self._pll = self._crps = 0.0
-        self._baseline_deviance = np.zeros(2)
+        self._baseline_deviance = np.zeros(len(BASELINES))
         self._covered = np.zeros(len(COVERAGE_LEVELS))
 
     @property
@@ -234,25 +237,37 @@ class CountMetrics:
         """Score the next rows without counting them."""
         return score_counts(predictive, y, exposure)
 
-    def add(self, scores: CountScores) -> tuple[Column, Column]:
-        """Count the next rows; return the predictions of them by persistence and by the running mean."""
+    def add(self, scores: CountScores, seasons: Iterable[int] | None = None) -> tuple[Column, Column]:
+        """Count the next rows; return the predictions of them by persistence and by the running mean.
+
+        `seasons` are those of the stream, in rows, once they are known.
+        """
+        if seasons is not None and self._seasonal.seasons is None:
+            self._seasonal.begin(tuple(seasons))
+            names = (*BASELINES, *self._seasonal.errors)
+            if len(names) > len(BASELINES):  # with late labels some rows were scored before; they are not compared
+                self._paired, self._baseline_deviance = PairedLosses(names), np.zeros(len(names))
         y, exposure = scores.y[:, 0], scores.exposure[:, 0]
         totals = self._total + np.cumsum(y)
         exposures = self._exposure + np.cumsum(exposure)
         self._total, self._exposure = float(totals[-1]), float(exposures[-1])
         rates = np.concatenate([self._rates, np.stack([y / exposure, totals / exposures], axis=1)])
         baselines, self._rates = rates[: len(y)] * exposure[:, None], rates[len(y) :]
+        seasonal = self._seasonal.next((y / exposure)[:, None], rates[: len(y), :1], len(self._rates))
         score = slice(max(0, self.warmup - self.labelled_rows), None)
         self.rows += len(y)
         target = y[score]
         self._scored = self._scored.add(target)
         for name, predicted in zip(self._errors, (scores.mean[:, 0], *baselines.T), strict=True):
             self._errors[name].add(predicted[score] - target)
-        each = np.column_stack([scores.mean[score, 0], baselines[score]])
+        seasonal = (seasonal[:, :, 0] * exposure)[:, score]
+        self._seasonal.add(0, seasonal - target, np.ones(len(target), bool))
+        every = [*baselines[score].T, *seasonal]
+        each = np.column_stack([scores.mean[score, 0], *every])
         self._paired.add(np.square(each - target[:, None]))
         self._deviance += float(poisson_deviance(target, scores.mean[score, 0]).sum())
         known = np.isfinite(baselines[score, 0])
-        self._baseline_deviance += [poisson_deviance(target, mean)[known].sum() for mean in baselines[score].T]
+        self._baseline_deviance += [poisson_deviance(target, mean)[known].sum() for mean in every]
         self._pll += float(scores.log_density[score].sum())
         self._crps += float(scores.crps[score].sum())
         self._covered += _covered(scores.pit_below[score], scores.pit[score]).sum(axis=0)
@@ -264,15 +279,19 @@ class CountMetrics:
         self.rows += rows
         self.unlabelled_rows += rows
         baselines = self._rates[:1] * scores.exposure
+        self._seasonal.next(
+            np.full((rows, 1), np.nan), np.repeat(self._rates[:1, :1], rows, axis=0), len(self._rates)
+        )
         return baselines[:, :1], baselines[:, 1:]
 
     def result(self) -> dict[str, Any]:
         """Return all scores."""
         n = self.scored_rows
         variance = self._scored.m2 / n if n else 0.0
+        errors = self._errors | {name: each[0] for name, each in self._seasonal.errors.items()}
         naive = {
-            name: self._errors[name].result(variance) | {"deviance": self._mean(deviance, self._errors[name].count)}
-            for name, deviance in zip(("persistence", "running_mean"), self._baseline_deviance, strict=True)
+            name: errors[name].result(variance) | {"deviance": self._mean(deviance, errors[name].count)}
+            for name, deviance in zip((*BASELINES, *self._seasonal.errors), self._baseline_deviance, strict=True)
         }
         return {
             "rows": self.rows,
@@ -302,6 +321,7 @@ class CountMetrics:
         tree: dict[str, Any] = {name: getattr(self, name) for name in ("target", *_PLAIN)}
         tree |= {key: getattr(self, name).copy() for key, name in _ARRAYS.items()}
         tree["_errors"] = {name: dict(vars(errors)) for name, errors in self._errors.items()}
+        tree |= {"_seasonal": self._seasonal.to_tree()}
         return tree | {"_scored": list(self._scored), "_paired": self._paired.to_tree()}
 
     @classmethod
@@ -315,6 +335,7 @@ class CountMetrics:
         for name, stored in tree["_errors"].items():
             vars(metrics._errors[name]).update(stored)
         metrics._scored = Moments(*tree["_scored"])
+        metrics._seasonal = SeasonalNaive.from_tree(tree["_seasonal"])
         metrics._paired = PairedLosses.from_tree(tree["_paired"])
         return metrics
 

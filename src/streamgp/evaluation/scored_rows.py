@@ -76,6 +76,8 @@ def score_rows(
         X[:, codes] = np.nan
     if np.isfinite(y).all():
         scores = metrics.score(predictive, y, *exposed)
+        if isinstance(metrics, CountMetrics):
+            return scores, metrics.add(scores, learner.seasons)
         if not isinstance(metrics, RegressionMetrics):
             return scores, metrics.add(scores)
         known = values_known(predictive, scores, X)

@@ -180,3 +180,39 @@ def test_stored_in_the_middle_and_restored():
 def test_without_a_scored_row_there_is_no_score():
     result = CountMetrics("calls", 5).result()
     assert [result[name] for name in ("deviance", "rmse", "crps", "pll")] == [None] * 4
+
+
+@pytest.mark.parametrize("cuts", [(), (40, 41, 77, 200)])
+@pytest.mark.parametrize("late", [1, 30])
+def test_each_season_is_a_baseline_by_its_rates(cuts: tuple[int, ...], late: int):
+    (rate, y, exposure), warmup, season = recorded(), 40, 24
+    metrics = CountMetrics("calls", warmup, late)
+    for start, stop in itertools.pairwise((0, *sorted({warmup, *cuts}), len(y))):
+        rows = slice(start, stop)
+        scores = metrics.score(Told(stats.poisson(rate[rows])), y[rows], exposure[rows])
+        metrics.add(scores, (season,) if start >= warmup else None)
+        metrics = CountMetrics.from_tree(decode(*encode(metrics.to_tree()), {}))
+    back = season * -(-late // season)
+    before = (y / exposure)[warmup - back : -back, 0] if warmup >= back else None
+    naive = metrics.result()["naive"]
+    assert list(naive) == ["persistence", "running_mean", "seasonal_24"]
+    if before is not None:
+        predicted, target = before * exposure[warmup:, 0], y[warmup:, 0]
+        assert naive["seasonal_24"]["rmse"] == pytest.approx(np.sqrt(np.mean((predicted - target) ** 2)))
+    (judgement,) = metrics.judgements()
+    assert {each.baseline for each in judgement.against} == set(naive)
+
+
+def test_a_missing_count_keeps_its_place_in_a_season():
+    rate, y, exposure = recorded()
+    metrics = CountMetrics("calls", 40)
+    metrics.add(metrics.score(Told(stats.poisson(rate[:40])), y[:40], exposure[:40]))
+    metrics.add(metrics.score(Told(stats.poisson(rate[40:50])), y[40:50], exposure[40:50]), (24,))
+    told = metrics.score(Told(stats.poisson(rate[50:51])), y[50:51], exposure[50:51])
+    metrics.add_unlabelled(told._replace(y=np.full((1, 1), np.nan)))
+    metrics.add(metrics.score(Told(stats.poisson(rate[51:80])), y[51:80], exposure[51:80]), (24,))
+    of_rates = (y / exposure)[:, 0]
+    of_rates[50] = of_rates[26]  # what a season says of it
+    rows = np.r_[40:50, 51:80]
+    errors = (of_rates[rows - 24] * exposure[rows, 0] - y[rows, 0]) ** 2
+    assert metrics.result()["naive"]["seasonal_24"]["rmse"] == pytest.approx(np.sqrt(errors.mean()))
