@@ -204,9 +204,9 @@ class StreamingGPFleet:
             Percents (80, not 0.8, which is refused) that bands are to hold: columns ``mean-lo-80``, ``mean-hi-80``
             and so on.
         X_future
-            A frame as `predict` takes it, with the key, time and inputs of the next `h` rows of every key, those of a
-            key in the order of time; a fleet with inputs needs it, and all of them. Without times, or without a
-            frame, the rows come at the median gap.
+            A frame as `predict` takes it, with the key, time and inputs of the next `h` rows of every key or more, of
+            which the first `h` count, in any order (``X_df`` of statsforecast); a fleet with inputs needs it, and all
+            of them. Without times, those of a key come in their order, at the median gap, as without a frame.
         keys
             Only these, in this order. Without it, all.
         inputs
@@ -273,7 +273,7 @@ class StreamingGPFleet:
         self._check_usable()
         engine, groups = self._engine, self._directory.groups
         shared = {"settings": self.settings.anywhere(), "columns": self._columns, "seq": self._seq, "groups": groups}
-        shared |= {"clocks": self._directory.clocks.to_tree()}
+        shared |= {"clocks": self._directory.clocks.to_tree(), "longest": self._directory.longest}
         shared |= more | {"engine": None if engine is None else engine.shared()}
         self._shards.save(Path(path), type(self).__name__, self._directory, engine, shared)
 
@@ -319,6 +319,7 @@ class StreamingGPFleet:
             fleet._begin(tree["columns"], tree["seq"])
             fleet._directory.groups = tree["groups"]
             fleet._directory.clocks.restore(tree["clocks"])
+            fleet._directory.longest = float(tree["longest"])
             if fleet._columns is not None:
                 fleet._engine = fleet._new_engine(fleet._columns, new_keys(fleet.settings, fleet._directory))
                 fleet._engine.restore(tree["engine"], frozen=shards is not None)
