@@ -18,7 +18,7 @@ from streamgp.table.clock import steps_between
 from streamgp.table.summer_time import advise_on_order
 
 MAX_GROUPS = 1_000
-# A gap to rows to come is too long if it is so many times the longest one so far, of a fleet with a key of so many rows.
+# A gap to rows to come is too long if it is so many times the longest so far, once a key has so many rows.
 LONGER, KNOWN_ROWS = 1.5, 15
 # From so many rows of a key on, its rows are counted in 64 bits.
 _MANY = 1 << 30

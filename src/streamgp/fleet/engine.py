@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from streamgp.fleet.common_errors import CommonErrors
 from streamgp.fleet.directory import Directory
 from streamgp.fleet.forecasts import persisting
 from streamgp.fleet.frames import FleetColumns
@@ -67,6 +68,8 @@ class FleetEngine:
         self.counted = 0
         self.model: FleetModel | None = None
         self.provisional = Provisional()
+        # Of what the fitted model predicted.
+        self.common = CommonErrors()
         self.waiting: list[PooledRows] = []
         # Whether a call ended halfway.
         self.broken = False
@@ -122,7 +125,7 @@ class FleetEngine:
         """Return what is not any key's own, for `restore`."""
         waiting = [tuple(rows) for rows in self.waiting]
         own = {name: getattr(self, name) for name in self._SHARED}
-        return own | {"waiting": waiting, "texts": self._texts.to_tree()}
+        return own | {"waiting": waiting, "texts": self._texts.to_tree(), "common": self.common.to_tree()}
 
     def restore(self, shared: dict[str, Any], frozen: bool) -> None:
         """Go on from what `shared` returned; with `frozen`, as a part of a fleet whose priors come from the whole."""
@@ -130,6 +133,7 @@ class FleetEngine:
             setattr(self, name, shared[name])
         self.waiting = [PooledRows(*rows) for rows in shared["waiting"]]
         self._texts.restore(shared["texts"])
+        self.common.restore(shared["common"])
         if self.model is not None:
             self.keys.use(self.model)
         for rows in self.waiting:
@@ -176,7 +180,7 @@ class FleetEngine:
         self.waiting, self.provisional = [], Provisional()
         self.fitted_at, self.refresh_at = self.rows, 2 * self.rows
         self.keys.use(self.model)
-        self.keys.learn(*rows, self.model.prior_of(rows.key * 0), scored=False)
+        self._learn_with_errors(rows, self.model.prior_of(rows.key * 0), scored=False)
         if self.settings.group_col is not None:
             self._pool(self.model.priors[0])
 
@@ -185,11 +189,18 @@ class FleetEngine:
         rows = PooledRows(*(a[: self.refresh_at - self.rows] for a in rows))
         assert self.model is not None
         prior = self.model.prior_of(self._directory.group[rows.key])
-        found = self.keys.learn(*rows, prior, scored=True)
+        found = self._learn_with_errors(rows, prior, scored=True)
         self.rows += len(rows.key)
         if self.rows == self.refresh_at:
             self._pool(None)
             self.refresh_at *= 2
+        return found
+
+    def _learn_with_errors(self, rows: PooledRows, prior: Int[np.ndarray, " n"], scored: bool) -> Outcome:
+        """Let the keys learn rows, and the errors of different keys tell how far they go together."""
+        found = self.keys.learn(*rows, prior, scored=scored)
+        mean, std = found.mixture.moments
+        self.common.learn(rows.times, self._directory.group[rows.key], rows.y - mean, std)
         return found
 
     def _pool(self, fleet: PooledPrior | None) -> None:
