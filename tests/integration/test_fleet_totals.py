@@ -124,7 +124,7 @@ def test_the_total_goes_by_the_inputs_of_the_rows_to_come():
     by_key = model.forecast(2, X_future=future).group_by("ds", maintain_order=True).agg(pl.col("mean").sum())
     np.testing.assert_allclose(found["mean"], by_key["mean"], rtol=1e-12)
     shifted = future.with_columns(ds=pl.when(pl.col("unique_id") == "k3").then(pl.col("ds") + 0.25).otherwise("ds"))
-    with pytest.raises(ValueError, match="same times, got 80.0 for 'k0' and 80.25 for 'k3'; learn rows"):
+    with pytest.raises(ValueError, match=r"same times, got 80.0 for 'k0' and 80.25 for 'k3'; learn rows"):
         model.forecast_total(2, X_future=shifted)
 
 
@@ -143,7 +143,7 @@ def test_what_has_no_total_is_said():
         model.forecast_total(1, level=100)
     dates = rows.with_columns(ds=pl.lit(date(2024, 1, 1)) + pl.col("ds").cast(pl.Int64) * timedelta(days=1))
     behind = fleet(dates[:-1])
-    with pytest.raises(ValueError, match="got 2024-03-31.* for 'k0' and 2024-03-30.* for 'k7'; learn rows of all"):
+    with pytest.raises(ValueError, match=r"got 2024-03-31.* for 'k0' and 2024-03-30.* for 'k7'; learn rows of all"):
         behind.forecast_total(1)
     assert behind.forecast_total(1, keys=behind.keys_[:-1])["ds"].to_list() == [date(2024, 3, 31)]
     assert behind.partial_fit(dates[-1:].with_columns(y=None)).forecast_total(1)["ds"][0] == date(2024, 3, 31)
@@ -154,5 +154,5 @@ def test_keys_that_never_meet_have_no_total():
         ds=pl.col("ds") + pl.col("unique_id").str.tail(1).cast(float) / 16
     )
     model = fleet(rows).partial_fit(rows[-8:].with_columns(ds=100.0))
-    with pytest.raises(ValueError, match="several keys had rows at the same time, 10 times .*, got 1; learn more"):
+    with pytest.raises(ValueError, match=r"several keys had rows at the same time, 10 times .*, got 1; learn more"):
         model.forecast_total(1)
