@@ -20,9 +20,11 @@ from streamgp.fleet.ray_keys import require_ray
 from streamgp.fleet.settings import DEFAULT_LAGS, DEFAULT_MISSING, FleetSettings, as_lags, as_path
 from streamgp.fleet.shards import Shards
 from streamgp.fleet.totals import Known, next_rows, rows_frame, totals_frame
+from streamgp.models.options import calendar_of
 from streamgp.numerics import checkpoint
 from streamgp.progress import progress_bar
 from streamgp.table import DataError
+from streamgp.table.calendar import AUTO
 from streamgp.table.codes import Codes, MissingCodes
 
 
@@ -56,6 +58,12 @@ class StreamingGPFleet:
         targets may be missing with each of the three.
     random_state
         Seed of the Fourier features.
+    calendar
+        Cycles of the times, if they are dates, that are inputs, a sine and a cosine each: some of ``day``, ``week``,
+        ``month`` and ``year``; ``auto``: those that the usual gap shows; ``none``.
+    holidays
+        Country whose public holidays are an input, 1 on these days: DE, or DE-BY for a part. Needs dates and the
+        package holidays (extra ``holidays``).
     missing_values
         Codes that stand for a missing input or target, such as -9999: a number, a word, or several.
     workers
@@ -96,11 +104,13 @@ class StreamingGPFleet:
         directory: str | Path | None = None,
         group_col: str | None = None,
         missing_values: Codes = None,
+        calendar: str | Sequence[str] | None = AUTO,
+        holidays: str | None = None,
     ) -> None:
         columns, where = (id_col, time_col, target_col), (workers, max_active, as_path(directory), group_col)
-        codes = tuple(MissingCodes.of(missing_values).given)
+        more = tuple(MissingCodes.of(missing_values).given), calendar_of(calendar, holidays)
         self.settings = FleetSettings(
-            *columns, engine, model, as_lags(lags), season, warmup, shards, missing, random_state, *where, codes
+            *columns, engine, model, as_lags(lags), season, warmup, shards, missing, random_state, *where, *more
         )
         self._begin(None, -1)
 
