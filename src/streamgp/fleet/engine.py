@@ -19,7 +19,8 @@ from streamgp.fleet.prior import PooledPrior
 from streamgp.fleet.provisional import Provisional
 from streamgp.fleet.ray_keys import RayKeys
 from streamgp.fleet.settings import FleetSettings
-from streamgp.fleet.warmup import DOF, PooledRows, fit_fleet, median_gap
+from streamgp.fleet.steps import Steps
+from streamgp.fleet.warmup import DOF, PooledRows, fit_fleet
 from streamgp.numerics import student_t
 from streamgp.numerics.mixtures import log_sum
 from streamgp.progress import Bar
@@ -61,6 +62,7 @@ class FleetEngine:
 
     def __init__(self, settings: FleetSettings, columns: FleetColumns, keys: Keys, directory: Directory) -> None:
         self.settings, self.dated, self.keys = settings, columns.dated, keys
+        self._zone = columns.zone
         self._directory, self._texts = directory, TextInputs(columns.text_places, directory)
         self.rows = self.refresh_at = 0
         self.fitted_at = NEVER
@@ -166,9 +168,12 @@ class FleetEngine:
         return Outcome(mixture, log_density_of(mixture, rows.y))
 
     @property
-    def unit(self) -> float:
-        """The median time between two rows of a key, in the warm-up."""
-        return median_gap(self._waiting_rows(), self.dated) if self.model is None else self.model.unit
+    def steps(self) -> Steps:
+        """How far apart the rows of a key came in the warm-up."""
+        if self.model is not None:
+            return self.model.steps
+        rows = self._waiting_rows()
+        return Steps.of(rows.key, rows.times, self.dated, self._zone)
 
     def _waiting_rows(self) -> PooledRows:
         return PooledRows(*(np.concatenate(each) for each in zip(*self.waiting, strict=True)))
@@ -176,7 +181,7 @@ class FleetEngine:
     def _fit(self) -> None:
         rows = self._waiting_rows()
         s = self.settings
-        self.model = fit_fleet(rows, s.lags, s.season, s.calendar, self.dated, s.random_state)
+        self.model = fit_fleet(rows, s.lags, s.season, s.calendar, self.dated, self._zone, s.random_state)
         self.waiting, self.provisional = [], Provisional()
         self.fitted_at, self.refresh_at = self.rows, 2 * self.rows
         self.keys.use(self.model)

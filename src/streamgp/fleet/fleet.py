@@ -217,7 +217,7 @@ class StreamingGPFleet:
         X_future
             A frame as `predict` takes it, with the key, time and inputs of the next `h` rows of every key or more, of
             which the first `h` count, in any order (``X_df`` of statsforecast); a fleet with inputs needs it, and all
-            of them. Without times, those of a key come in their order, at the median gap, as without a frame.
+            of them. Without times, those of a key come in their order, at the usual step, as without a frame.
         keys
             Only these, in this order. Without it, all.
         inputs

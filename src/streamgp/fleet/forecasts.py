@@ -19,6 +19,7 @@ from streamgp.fleet.model import FleetModel, Mixture
 from streamgp.fleet.provisional import Provisional
 from streamgp.fleet.settings import FleetSettings
 from streamgp.fleet.states import KeyStates
+from streamgp.fleet.steps import Steps
 from streamgp.fleet.warmup import DOF, rounds
 from streamgp.metrics.shares import percents
 from streamgp.table import DataError
@@ -75,7 +76,7 @@ def rows_ahead(
     columns: FleetColumns,
     directory: Directory,
     number: Int[np.ndarray, " k"],
-    unit: float,
+    steps: Steps,
 ) -> tuple[Float[np.ndarray, "k h"], Float[np.ndarray, "k h d"]]:
     """Return times and inputs of the next rows of these keys from a frame; without, the usual times and no inputs.
 
@@ -85,7 +86,7 @@ def rows_ahead(
         If the frame does not have them: nothing that the model goes by is made up.
     """
     seen = directory.seen if settings.time_col else directory.rows.astype(float) - 1.0
-    times = seen[:, None] + unit * np.arange(1, h + 1)
+    times = steps.after(seen, h, columns.zone)
     X = np.empty((len(directory), h, len(columns.inputs)))
     if X_future is None:
         if columns.inputs:

@@ -38,7 +38,7 @@ def next_rows(known: Known, h: int, X_future: Any, keys: Collection[Key] | None)
     """Forecast the next rows of keys, all if none are given."""
     settings, columns, directory, engine = known
     names, number = directory.chosen(keys)
-    times, X = rows_ahead(h, X_future, settings, columns, directory, number, engine.unit)
+    times, X = rows_ahead(h, X_future, settings, columns, directory, number, engine.steps)
     return NextRows(names, number, times, engine.forecast(number, times, X))
 
 

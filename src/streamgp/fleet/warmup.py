@@ -12,6 +12,7 @@ from streamgp.fleet.model import FleetModel
 from streamgp.fleet.prior import ROUGH_STEPS, FittedPrior, PooledPrior, Sums, fit, root
 from streamgp.fleet.scales import REACH, YOUNG, KeyMoments, PoolScales
 from streamgp.fleet.states import put, take
+from streamgp.fleet.steps import Steps
 from streamgp.stream.passed_rows import stand_ins
 from streamgp.table.calendar import AUTO, DAY
 
@@ -59,18 +60,24 @@ def rounds(key: Int[np.ndarray, " n"]) -> list[Int[np.ndarray, " m"]]:
 
 
 def fit_fleet(
-    rows: PooledRows, lags: Sequence[int], season: int | str | None, calendar: Sequence[str], dated: bool, seed: int
+    rows: PooledRows,
+    lags: Sequence[int],
+    season: int | str | None,
+    calendar: Sequence[str],
+    dated: bool,
+    zone: str | None,
+    seed: int,
 ) -> FleetModel:
     """Fit what all keys share to the rows of the warm-up."""
     known = ~np.isnan(rows.y)
     by_key = [np.flatnonzero(rows.key == k) for k in np.unique(rows.key[known])[:MAX_KEYS].tolist()]
     values = np.column_stack([rows.y, rows.X])
     scales = PoolScales.of([values[at[known[at]]] for at in by_key])
-    unit = median_gap(rows, dated)
+    steps = Steps.of(rows.key, rows.times, dated, zone)
     if season == "auto":
         season = find_season([_between(rows.y[at]) for at in by_key])
     looked_back = tuple(sorted({*lags, int(season)} if season else {*lags}))
-    entries = _entries(calendar, unit, dated)
+    entries = _entries(calendar, steps.unit, dated)
     plain = FeatureMap(looked_back, entries, rows.X.shape[1], np.zeros((0, 0)))
     inputs = plain.num_linear - 1
     count = max(MIN_FREQUENCIES, (FEATURES - plain.num_linear) // 2)
@@ -100,20 +107,13 @@ def fit_fleet(
         DISCOUNTS,
         of_all.start,
     )
-    return FleetModel(features, scales, experts, unit, [prior])
+    return FleetModel(features, scales, experts, steps, [prior])
 
 
 def _entries(calendar: Sequence[str], unit: float, dated: bool) -> tuple[str, ...]:
     """Return the entries of a calendar, with the cycles that rows so far apart show for ``auto``."""
     shown = [cycle for cycle, largest in LARGEST_GAPS.items() if dated and AUTO in calendar and unit <= largest]
     return *shown, *(entry for entry in calendar if entry != AUTO)
-
-
-def median_gap(rows: PooledRows, dated: bool) -> float:
-    """Return the median time between two rows of a key; a day, or one, where no key has two."""
-    order = np.argsort(rows.key, kind="stable")
-    gaps = np.diff(rows.times[order])[np.diff(rows.key[order]) == 0]
-    return float(np.median(gaps)) if len(gaps) else DAY if dated else 1.0
 
 
 def find_season(targets: list[np.ndarray]) -> int | None:
