@@ -129,8 +129,10 @@ def test_a_gap_is_what_no_rows_so_far_had():
 def test_a_loaded_fleet_knows_its_longest_gap(tmp_path):
     fleet, future = small()
     fleet.save(tmp_path / "fleet")
+    again = StreamingGPFleet.load(tmp_path / "fleet")
+    assert again.forecast(3, X_future=future).equals(fleet.forecast(3, X_future=future))
     with pytest.raises(ValueError, match="got a longer one before in row 0"):
-        StreamingGPFleet.load(tmp_path / "fleet").forecast(3, X_future=future.with_columns(ds=pl.col("ds") + 1.0))
+        again.forecast(3, X_future=future.with_columns(ds=pl.col("ds") + 1.0))
 
 
 def wrong(name: str) -> Any:

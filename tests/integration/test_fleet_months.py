@@ -63,6 +63,12 @@ def test_the_end_of_february_is_followed_by_that_of_march(tmp_path):
     assert StreamingGPFleet.load(tmp_path / "fleet").forecast(3, keys=["new"]).equals(found)
 
 
+def test_months_of_30_days_alone_have_ends_too():
+    dates = pd.date_range("2021-04-30", periods=4, freq="2ME")
+    assert [each.day for each in dates] == [30, 30, 31, 31]
+    assert ahead(StreamingGPFleet().partial_fit(frame(dates[:2])), 2) == dates[2:].to_list()
+
+
 def test_the_total_is_of_month_ends_and_future_frames_go_by_them():
     dates = pd.date_range("2020-01-31", periods=40, freq="ME")
     model = StreamingGPFleet(warmup=30).partial_fit(frame(dates[:36]))
@@ -78,7 +84,7 @@ def test_the_total_is_of_month_ends_and_future_frames_go_by_them():
 
 
 def test_dates_of_no_one_day_go_on_at_the_usual_gap():
-    ends, starts = (pd.date_range("2021-01-01", periods=30, freq=freq) for freq in ("ME", "MS"))
+    ends, starts = (pd.date_range("2021-01-01", periods=29, freq=freq) for freq in ("ME", "MS"))
     mixed = pd.concat([frame(ends), frame(starts).assign(unique_id=lambda rows: rows["unique_id"] + "2")])
     model = StreamingGPFleet(warmup=30).partial_fit(mixed)
     assert ahead(model, 1) == [ends[-1] + pd.Timedelta(days=31)]
