@@ -1,9 +1,13 @@
-"""How far the errors of keys at the same time go together, which is what the uncertainty of their sum depends on.
+"""How far the errors of keys go together, which is what the uncertainty of their sum depends on.
 
 At a time, e_k is the error of key k one step ahead and s_k the standard deviation that was predicted. If all pairs
 had the same correlation r, the mean of (sum e)^2 - sum e^2 would be r times (sum s)^2 - sum s^2. The ratio of the
 two, each over (sum s)^2 and averaged over the last times, is that r by moments: the equicorrelation of Engle and
 Kelly (2012, Journal of Business & Economic Statistics 30, 212-228), with pairs counted by their part in the sum.
+
+The error h steps ahead is a sum of those of single steps, with weights that the variances of the keys' own forecasts
+tell: the squared weight of a step is by how much they grow. What one key's error says of another's next one then
+counts as well: by the autocovariances of sum e / sum s, which taper (Newey and West 1987, Econometrica 55, 703-708).
 """
 
 from typing import Any
@@ -11,7 +15,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-WINDOW = 256  # times
+WINDOW = 512  # times
+# Errors so many steps apart, at most, may go together.
+REACH = 6
 # So many times with rows of several keys are needed.
 LEAST = 10
 # A glitch counts as an error of so many standard deviations.
@@ -59,8 +65,23 @@ class CommonErrors:
         wide[np.searchsorted(last, self._times[kept]), : self._sums.shape[1]] = self._sums[kept]
         self._times, self._sums = last, wide
 
-    def correlation(self, group: int | None = None) -> float:
-        """Return the correlation of any two keys' errors; of a group of which little is known, that of all keys.
+    def std_of_sum(self, std: Float[np.ndarray, "k h"], group: int | None = None) -> Float[np.ndarray, " h"]:
+        """Return the standard deviation of the sum over keys at every step, by those of the keys."""
+        alone = np.square(std).sum(axis=0)
+        if len(std) == 1:
+            return np.sqrt(alone)
+        pairs = np.square(std.sum(axis=0)) - alone
+        return np.sqrt(np.maximum(alone + self.correlation(alone, group) * pairs, LEAST_SHARE * alone))
+
+    def correlation(self, var: Float[np.ndarray, " h"], group: int | None = None) -> Float[np.ndarray, " h"]:
+        """Return the correlation of any two keys' errors at every step ahead.
+
+        Parameters
+        ----------
+        var
+            The variances of the keys' forecasts at every step, added up.
+        group
+            Of the keys; of one of which little is known the correlation is that of all keys. None: of all keys.
 
         Raises
         ------
@@ -68,19 +89,26 @@ class CommonErrors:
             If too few times had rows of several keys.
         """
         known = group is not None and group < self._sums.shape[1]
-        error, squares, std, var = (self._sums[:, group] if known else self._sums.sum(axis=1)).T
-        several = np.square(std) > (1.0 + 1e-9) * var
+        error, squares, std, own = (self._sums[:, group] if known else self._sums.sum(axis=1)).T
+        several = np.square(std) > (1.0 + 1e-9) * own
         count = int(several.sum())
         if count < LEAST:
             if known:
-                return self.correlation()
+                return self.correlation(var)
             raise ValueError(
                 f"forecast_total: expected a fleet in which several keys had rows at the same time, {LEAST} times or "
                 f"more after the warm-up's rows were fitted, got {count}; learn more rows"
             )
-        error, squares, std, var = (each[several] for each in (error, squares, std, var))
-        whole = np.square(std)
-        return float(np.clip(np.sum((np.square(error) - squares) / whole) / np.sum(1.0 - var / whole), -1.0, 1.0))
+        error, squares, std, own = (each[several] for each in (error, squares, std, own))
+        x, pairs = error / std, np.mean(1.0 - own / np.square(std))
+        weights = np.sqrt(np.maximum(np.diff(var, prepend=0.0), 0.0) / var[0])
+        energy = np.cumsum(np.square(weights))
+        covariance = energy * np.mean(x * x - squares / np.square(std))
+        for apart in range(1, min(REACH + 1, len(var), count)):
+            taper = 1.0 - apart / (REACH + 1.0)
+            both = np.cumsum(weights[apart:] * weights[:-apart])
+            covariance[apart:] += 2.0 * taper * both * (x[apart:] @ x[:-apart]) / count
+        return np.clip(covariance / (energy * pairs), -1.0, 1.0)
 
     def to_tree(self) -> dict[str, Any]:
         """Return the sums, for a checkpoint."""
@@ -92,9 +120,3 @@ class CommonErrors:
         if times.ndim != 1 or sums.ndim != 3 or len(sums) != len(times) or sums.shape[2] != 4:
             raise ValueError(f"expected sums of errors by time and group, got shapes {times.shape} and {sums.shape}")
         self._times, self._sums = times, sums
-
-
-def std_of_sum(std: Float[np.ndarray, "k h"], correlation: float) -> Float[np.ndarray, " h"]:
-    """Return the standard deviation of the sum over keys whose errors all have this correlation."""
-    alone = np.square(std).sum(axis=0)
-    return np.sqrt(np.maximum(alone + correlation * (np.square(std.sum(axis=0)) - alone), LEAST_SHARE * alone))

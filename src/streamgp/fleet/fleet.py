@@ -253,8 +253,8 @@ class StreamingGPFleet:
         """Forecast the sum of the targets of all keys, or of those of each group, at each of the next times.
 
         What is uncertain of the sum is more than that of keys by themselves, where their errors at the same time go
-        together: how far they did over the last 256 times is what they are taken to do at every step (see
-        `streamgp.fleet.common_errors`). The sum is taken to be normal.
+        together: they are taken to do so as over the last 512 times (see `streamgp.fleet.common_errors`). The sum is
+        taken to be normal.
 
         Parameters
         ----------

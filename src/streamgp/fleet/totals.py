@@ -7,7 +7,6 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from streamgp.fleet import outputs
-from streamgp.fleet.common_errors import std_of_sum
 from streamgp.fleet.directory import Directory
 from streamgp.fleet.engine import FleetEngine
 from streamgp.fleet.forecasts import rows_ahead
@@ -62,18 +61,17 @@ def totals_frame(known: Known, ahead: NextRows, levels: Sequence[float], by: str
     for group in np.unique(groups).tolist():
         at = np.flatnonzero(groups == group)
         _check_times(known, ahead, at)
-        correlation = 0.0 if len(at) == 1 else known.engine.common.correlation(None if by is None else group)
-        parts.append(_sum_of(mean[at], std[at], correlation))
+        spread = known.engine.common.std_of_sum(std[at], None if by is None else group)
+        parts.append(_normal(mean[at].sum(axis=0)[:, None], spread[:, None]))
         times.append(ahead.times[at[0]])
         names += [] if by is None else [known.directory.groups[group]] * ahead.times.shape[1]
     mixture = Mixture(*(np.concatenate(each) for each in zip(*parts, strict=True)))
     return _frame(known, {} if by is None else {by: names}, np.concatenate(times), mixture, levels)
 
 
-def _sum_of(mean: Float[np.ndarray, "k h"], std: Float[np.ndarray, "k h"], correlation: float) -> Mixture:
-    """Return the normal distribution of the sum over keys at every step."""
-    center, spread = mean.sum(axis=0)[:, None], std_of_sum(std, correlation)[:, None]
-    return Mixture(np.zeros_like(center), center, np.square(spread), np.full_like(center, np.inf))
+def _normal(mean: Float[np.ndarray, "n 1"], std: Float[np.ndarray, "n 1"]) -> Mixture:
+    """Return normal distributions, as mixtures of one part."""
+    return Mixture(np.zeros_like(mean), mean, np.square(std), np.full_like(mean, np.inf))
 
 
 def _check_times(known: Known, ahead: NextRows, at: Int[np.ndarray, " m"]) -> None:
