@@ -13,6 +13,7 @@ from fleet_streams import frame
 from streamgp import StreamingGPFleet
 from streamgp.app.cli import app
 from streamgp.fleet import fleet_alarms
+from streamgp.fleet.run_alarms import alarms_of_run
 
 pytestmark = pytest.mark.slow
 
@@ -202,6 +203,8 @@ def test_keys_that_have_changed_are_told_resumed_or_not(tmp_path: Path):
             alarm[name] for name in ("kind", "row", "since", "sentence")
         ]
         np.testing.assert_allclose(mine["evidence"], alarm["evidence"], rtol=1e-6)
+    # Rows of the warm-up only teach what is usual.
+    assert alarms_of_run(pl.read_parquet("stuck/predictions.parquet"), len(table), "y") == []
     page = Path("stuck/report.html").read_text()
     assert "Which keys have changed" in page and "<td>s7<td>2023-07-27T00:00:00<td>stuck<td>since row 200" in page
     run(*words[:-1], "--overwrite")
