@@ -4,8 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from benchmarks.accuracy import fleet as accuracy
-from benchmarks.accuracy import fleet_autoets, fleet_bands
+from benchmarks.accuracy import fleet_autoets, fleet_bands, fleet_totals
 from benchmarks.common import markdown
 from benchmarks.common.paths import DOCS, RESULTS_DIR
 from benchmarks.speed import fleet as speed
@@ -26,6 +28,7 @@ def pages() -> dict[Path, str]:
         "accuracy": accuracy_table(scored["data"]),
         "new keys": new(scored["data"]),
         "bands": bands_table(json.loads(fleet_bands.RESULTS.read_text())["versions"]),
+        "totals": totals_table(json.loads(fleet_totals.RESULTS.read_text())["data"]),
         "autoets": autoets_table(json.loads(fleet_autoets.RESULTS.read_text())),
     }
     return {PAGE: markdown.with_tables(PAGE, tables)}
@@ -145,6 +148,23 @@ def autoets_table(found: dict[str, Any]) -> str:
         for size in found["speed"]
     ]
     return accuracy_table(found["data"]) + "\n\n" + "\n".join(lines)
+
+
+def totals_table(found: dict[str, list[dict[str, Any]]]) -> str:
+    """Return a row for each fleet: medians over its runs, with the smallest and the largest."""
+    columns = ("fleet", "keys", "held of 50, 80, 95%: one step", "seven steps", "all steps", "keys by themselves")
+    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    for name, runs in found.items():
+
+        def said(of: str, steps: str, runs: list[dict[str, Any]] = runs) -> str:
+            shares = 100.0 * np.array([run[of][steps] for run in runs])
+            low, high, middle = shares.min(0), shares.max(0), np.median(shares, 0)
+            ends = [f" ({a:.0f} to {b:.0f})" if len(runs) > 1 else "" for a, b in zip(low, high, strict=True)]
+            return ", ".join(f"{share:.0f}{end}" for share, end in zip(middle, ends, strict=True))
+
+        each = [said("together", steps) for steps in ("one step", "seven steps", "all steps")]
+        lines.append(f"| {name} | {runs[0]['keys']} | {' | '.join(each)} | {said('alone', 'all steps')} |")
+    return "\n".join(lines)
 
 
 def new(found: dict[str, Any]) -> str:

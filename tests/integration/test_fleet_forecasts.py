@@ -83,10 +83,56 @@ def test_a_forecast_is_what_predict_says_of_the_first_rows(timed: bool):
 
 def test_the_times_of_the_rows_are_those_given():
     fleet, future = small()
-    later = future.with_columns(ds=pl.col("ds") * 2.0)
+    later = future.with_columns(ds=36.0 + (pl.col("ds") - 36.0) * 1.25)
     ahead = fleet.forecast(3, X_future=later)
     assert ahead["ds"].to_list() == later.sort("unique_id", "ds")["ds"].to_list()
     assert fleet.forecast(3, X_future=future.drop("ds"))["ds"].to_list() == [37.0, 38.0, 39.0] * 2
+
+
+@pytest.mark.parametrize("make", ["polars", "pandas"])
+def test_the_inputs_of_statsforecast_are_taken_as_they_are(make: str):
+    rng = np.random.default_rng(1)
+    days = pd.date_range("2024-01-01", periods=60, freq="D")
+    rows = pd.DataFrame({"unique_id": np.repeat(["a", "b"], 60), "ds": np.tile(days, 2)})
+    rows = rows.assign(y=rng.normal(size=120), price=rng.normal(size=120), rain=rng.normal(size=120))
+    fleet = StreamingGPFleet(warmup=40, season=None).partial_fit(rows[rows.ds < days[50]])
+    X_df = rows[rows.ds >= days[50]].drop(columns="y")
+    expected = fleet.forecast(4, X_future=X_df[X_df.ds < days[54]])
+    assert expected["ds"].tolist() == days[50:54].tolist() * 2
+    # More rows than steps, in any order, with the columns in any order.
+    shuffled = X_df.sample(frac=1.0, random_state=0)[["rain", "ds", "price", "unique_id"]]
+    given = (
+        shuffled if make == "pandas" else pl.DataFrame({name: column.to_numpy() for name, column in shuffled.items()})
+    )
+    pd.testing.assert_frame_equal(fleet.forecast(4, X_future=given), expected)
+    other = X_df.assign(rain=X_df.rain + 1.0)
+    assert not np.allclose(fleet.forecast(4, X_future=other)["mean"], expected["mean"])
+
+
+def test_a_gap_is_what_no_rows_so_far_had():
+    """A weekend is none where there were weekends; early on nothing is known of gaps."""
+    days = pd.bdate_range("2024-01-01", periods=60)
+    rows = pd.DataFrame({"unique_id": "a", "ds": days, "y": np.sin(np.arange(60.0)), "x": np.cos(np.arange(60.0))})
+    for learnt, refused in ((40, True), (8, False)):
+        fleet = StreamingGPFleet(warmup=20, season=None).partial_fit(rows[:learnt])
+        future = rows[learnt : learnt + 10]
+        assert fleet.forecast(10, X_future=future)["ds"].tolist() == days[learnt : learnt + 10].tolist()
+        holed = future.drop(index=future.index[3:8])
+        if not refused:
+            assert len(fleet.forecast(5, X_future=holed)) == 5
+            continue
+        said = r"gaps as those of all rows so far, got a longer one before in row 3 \('a' at 2024-03-07"
+        with pytest.raises(ValueError, match=said):
+            fleet.forecast(5, X_future=holed)
+
+
+def test_a_loaded_fleet_knows_its_longest_gap(tmp_path):
+    fleet, future = small()
+    fleet.save(tmp_path / "fleet")
+    again = StreamingGPFleet.load(tmp_path / "fleet")
+    assert again.forecast(3, X_future=future).equals(fleet.forecast(3, X_future=future))
+    with pytest.raises(ValueError, match="got a longer one before in row 0"):
+        again.forecast(3, X_future=future.with_columns(ds=pl.col("ds") + 1.0))
 
 
 def wrong(name: str) -> Any:
@@ -99,7 +145,8 @@ def wrong(name: str) -> Any:
         "no key column": future.drop("unique_id"),
         "a key less": future.filter(unique_id="a"),
         "a step less": future[:-1],
-        "a step more": pl.concat([future, future[-1:].with_columns(ds=99.0)]),
+        "a gap": future.with_columns(ds=pl.when(pl.col("ds") > 38.5).then(40.0).otherwise("ds")),
+        "a gap before the first": future.with_columns(ds=pl.col("ds") + 1.0),
         "an unknown key": future.with_columns(unique_id=pl.when(row).then(pl.lit("z")).otherwise("unique_id")),
         "no key": future.with_columns(unique_id=pl.when(row).then(None).otherwise("unique_id")),
         "NaN": future.with_columns(a=pl.when(row).then(np.nan).otherwise("a")),
@@ -108,7 +155,6 @@ def wrong(name: str) -> Any:
         "text": future.with_columns(a=pl.lit("warm")),
         "times of the past": future.with_columns(ds=pl.col("ds") - 30.0),
         "times twice": future.with_columns(ds=38.0),
-        "times backwards": future.reverse(),
         "no time": future.with_columns(ds=pl.when(row).then(None).otherwise("ds")),
         "dates": future.with_columns(ds=pl.lit(START)),
         "no rows": future[:0],
@@ -123,9 +169,10 @@ def wrong(name: str) -> Any:
         ("a column less", "'a' missing"),
         ("a column more", "'weather' as well"),
         ("no key column", "'unique_id' missing"),
-        ("a key less", "3 rows of each key, got 0 of 'b'"),
-        ("a step less", "3 rows of each key, got 2 of 'b'"),
-        ("a step more", "3 rows of each key, got 4 of 'b'"),
+        ("a key less", "3 rows of each key or more, got 0 of 'b'"),
+        ("a step less", "3 rows of each key or more, got 2 of 'b'"),
+        ("a gap", r"got a longer one before in row 4 \('a' at 40.0\), row 5 .*; give the rows between"),
+        ("a gap before the first", r"got a longer one before in row 0 \('a' at 38.0\)"),
         ("an unknown key", r"keys that have come, got others in row 3 \('z' at 38.0\)"),
         ("no key", r"keys that have come, got others in row 3 \(None"),
         ("NaN", r"numbers in 'a', .*got none in row 3 \('b' at 38.0\)"),
@@ -133,11 +180,10 @@ def wrong(name: str) -> Any:
         ("infinite", r"numbers in 'a', .*got none in row 3"),
         ("text", "column 'a': expected a number .*got 'warm' at row 0"),
         ("times of the past", r"after the last one of their key, .*got others in row 0 \('a' at 7.0\)"),
-        ("times twice", r"got others in row 2 \('a' at 38.0\)"),
-        ("times backwards", r"got others in row 2 \('b' at 38.0\)"),
+        ("times twice", r"each once, got others in row 2 \('a' at 38.0\)"),
         ("no time", r"got others in row 3 \('b' at None\)"),
         ("dates", "column 'ds': expected a column of type number"),
-        ("no rows", "3 rows of each key, got 0 of 'a'"),
+        ("no rows", "3 rows of each key or more, got 0 of 'a'"),
         ("an array", "X_future: expected a data frame"),
     ],
 )

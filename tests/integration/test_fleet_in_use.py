@@ -87,7 +87,7 @@ def test_forecasts_are_what_simulated_futures_average_to(calendar):
         rows = rows.with_columns(ds=stamps).sort("ds")
     model = fleet(lags=(1, 2)).partial_fit(rows)
     h, paths, engine = 4, 3_000, model._engine
-    assert bool(engine.model.features.periods) == calendar
+    assert bool(engine.model.features.calendar) == calendar
     forecast = model.forecast(h, level=(80,), X_future=steps_ahead(model, h, a=0.4, b=-0.8))
     assert forecast.columns[-2:] == ["mean-lo-80", "mean-hi-80"]
     key = model.keys_[1]

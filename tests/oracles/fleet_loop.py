@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.stats import t as student
 
+PERIODS = {"day": 86_400.0, "week": 604_800.0, "year": 365.2425 * 86_400.0}
 SHARE, MEMORY, YOUNG, REACH, CLIP = 0.005, 200, 16, 10.0, 4.0
 
 
@@ -189,7 +190,8 @@ class FleetLoop:
         self.columns = [Running(*map(float, column)) for column in columns]
         self.shifts = 0
         self.targets, self.first_targets, self.time = [], [], None
-        self.lags, self.frequencies, self.periods = f.lags, f.frequencies, f.periods
+        self.lags, self.frequencies = f.lags, f.frequencies
+        self.periods = [PERIODS[entry] for entry in f.calendar]
 
     @property
     def dof(self):

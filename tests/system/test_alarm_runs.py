@@ -81,11 +81,11 @@ def test_a_run_goes_on_with_alarms_only_if_it_had_them(table: Path, tmp_path: Pa
     assert "alarms" in said
 
 
-def test_labels_and_fleets_have_none(table: Path):
+def test_labels_have_none_and_fleets_need_a_directory(table: Path):
     said = invoke("run", table, "--target", "label", "--features", "x", "--alarms", code=1)
     assert "--alarms: expected numbers or counts" in said
     said = invoke("run", table, "--target", "y", "--key", "key", "--time", "at", "--alarms", code=1)
-    assert "--alarms does not go with --key" in said
+    assert "--alarms with --key needs --out DIR" in said
 
 
 def test_a_step_that_is_followed_is_told_with_its_size_and_time(tmp_path: Path):

@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 from fleet_streams import frame
 from streamgp import StreamingGPFleet
 from streamgp.app.cli import app
+from streamgp.fleet import fleet_alarms
+from streamgp.fleet.run_alarms import alarms_of_run
 
 pytestmark = pytest.mark.slow
 
@@ -177,10 +179,74 @@ def test_a_time_that_is_none_is_named_with_its_line(tmp_path: Path):
     assert fault in " ".join(run(*words, "--missing", "raise", fails=True).split())
 
 
-def test_what_does_not_go_with_keys_is_refused():
-    for words in (["--conformal", "0.9"], ["--task", "count"], ["--horizon", "2"], ["--model", "fast"]):
-        said = run("rows.csv", *ARGS, *words, fails=True)
-        assert f"{words[0]} does not go with --key" in said
+def test_keys_that_have_changed_are_told_resumed_or_not(tmp_path: Path):
+    """Two of thirty keys get stuck; what `fleet_alarms` says in Python is what the run says."""
+    rng = np.random.default_rng(0)
+    y = rng.normal(10.0, 3.0, 30) + np.sin(np.arange(260) / 3.0)[:, None] + 0.3 * rng.normal(size=(260, 30))
+    y[200:, [3, 7]] = y[199, [3, 7]]
+    dates = np.repeat(np.datetime64("2023-01-01") + np.arange(260), 30).astype(str)
+    table = pl.DataFrame({"shop": [f"s{k}" for k in range(30)] * 260, "day": dates, "y": y.ravel()})
+    table.write_csv("stuck.csv")
+    words = ["stuck.csv", *ARGS[:-1], "stuck", "--alarms"]
+    run(*words, "--max-rows", "5000")
+    assert json.loads(Path("stuck/metrics.json").read_text())["alarms"] == []
+    assert "has alarms True, but now False" in run(*words[:-1], "--resume", fails=True)
+    said = run(*words, "--resume")
+    assert "2 alarms of 2 keys:\n  s3, stuck: since row 200 the target has stood still" in said
+    found = json.loads(Path("stuck/metrics.json").read_text())["alarms"]
+    model = StreamingGPFleet("shop", "day", "y", warmup=100)
+    expected = fleet_alarms(model.evaluate(table.with_columns(pl.col("day").str.to_datetime())))
+    assert len(expected) == 2
+    for mine, alarm in zip(found, expected.iter_rows(named=True), strict=True):
+        assert mine["key"] == alarm["shop"] and mine["time"] == alarm["day"].isoformat()
+        assert [mine[name] for name in ("kind", "row", "since", "sentence")] == [
+            alarm[name] for name in ("kind", "row", "since", "sentence")
+        ]
+        np.testing.assert_allclose(mine["evidence"], alarm["evidence"], rtol=1e-6)
+    # Rows of the warm-up only teach what is usual.
+    assert alarms_of_run(pl.read_parquet("stuck/predictions.parquet"), len(table), "y") == []
+    page = Path("stuck/report.html").read_text()
+    assert "Which keys have changed" in page and "<td>s7<td>2023-07-27T00:00:00<td>stuck<td>since row 200" in page
+    run(*words[:-1], "--overwrite")
+    assert json.loads(Path("stuck/metrics.json").read_text())["alarms"] is None
+    assert "Which keys have changed" not in Path("stuck/report.html").read_text()
+    assert "needs --out DIR" in run("stuck.csv", *ARGS[:-2], "--alarms", fails=True)
+
+
+def test_the_calendar_of_a_run_is_that_of_python():
+    dated = ROWS.with_columns(day=pl.from_epoch((pl.col("day") * 86_400).cast(pl.Int64)))
+    dated.write_csv("dated.csv")
+    model = StreamingGPFleet("shop", "day", "y", warmup=100, calendar=["week", "month"], holidays="DE")
+    expected = model.evaluate(dated).frame
+    run("dated.csv", *ARGS, "--calendar", "week,month", "--holidays", "DE")
+    found = pl.read_parquet("out/predictions.parquet")
+    np.testing.assert_allclose(found["mean"], expected["mean"], rtol=1e-9)
+    assert "has holidays 'DE', but now None" in run(
+        "dated.csv", *ARGS, "--calendar", "week,month", "--resume", fails=True
+    )
+    said = run("rows.csv", *ARGS[:-1], "numbers", "--holidays", "DE", fails=True)
+    assert "calendar, holidays: expected dates" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--conformal", "0.9"], "the bands of a fleet are those of its keys' models"),
+        (["--groups", "a"], "--group names the groups of keys"),
+        (["--horizon", "2"], "a fleet forecasts in Python"),
+        (["--delay", "2"], "a fleet learns each target with its row"),
+        (["--arrives", "a"], "a fleet learns each target with its row"),
+        (["--baselines", "lightgbm"], "beside the last target and the mean of all before"),
+        (["--task", "count"], "a fleet has one model for numbers"),
+        (["--model", "fast"], "a fleet has one model for numbers"),
+    ],
+)
+def test_what_does_not_go_with_keys_is_refused(words: list[str], why: str):
+    said = " ".join(run("rows.csv", *ARGS, *words, fails=True).split())
+    assert f"{words[0]} does not go with --key: " in said and why in said and said.endswith("; leave it out")
+
+
+def test_a_key_is_a_column():
     assert "no column" in run("rows.csv", "--target", "y", "--key", "none", fails=True)
 
 

@@ -220,7 +220,7 @@ class RunDirectory:
         """Join the parts into whole tables, then write the metrics; the parts go last."""
         with self._writing():
             for table in TABLES:
-                self._join(table)
+                self._put(table, self.kept(table))
             self._write_forecasts()
             write_json(self.directory / "metrics.json", metrics)
             # The folder is renamed before it is deleted: with a part of its files it would look whole.
@@ -229,10 +229,11 @@ class RunDirectory:
             os.replace(self._parts, gone)
             shutil.rmtree(gone, ignore_errors=True)
 
-    def _join(self, table: str) -> None:
+    def kept(self, table: str) -> pl.LazyFrame:
+        """Return all rows of a table, of which parts were written and not yet joined."""
         parts = [pl.scan_parquet(part, glob=False) for part in sorted(self._parts.glob(f"{table}-*.parquet"))]
         empty = pl.LazyFrame({"row": pl.Series([], dtype=pl.Int64)})
-        self._put(table, pl.concat(parts, how="diagonal") if parts else empty)
+        return pl.concat(parts, how="diagonal") if parts else empty
 
     def _put(self, table: str, frame: pl.LazyFrame) -> None:
         """Write a whole table aside, and rename it."""

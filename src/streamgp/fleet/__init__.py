@@ -2,7 +2,8 @@
 
 What lives here: frames and their checks (`frames`, `directory`), what a key's row goes through (`scales`, `features`,
 `experts`, `model`), what the keys have in common (`warmup`, `prior`, `pooling`), what holds their states
-(`local_keys`, `hibernating_keys`, `ray_keys`), and the fleet itself (`engine`, `forecasts`, `shards`, `evaluation`).
+(`local_keys`, `hibernating_keys`, `ray_keys`), and the fleet itself (`engine`, `forecasts`, `totals`, `shards`,
+`evaluation`).
 What does not: the models of single streams, which are far larger.
 """
 

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from streamgp.fleet import FleetEvaluation
     from streamgp.fleet.evaluation import TestedRows
 
+# The share of the keys told that have not changed, at most and in expectation.
+RATE = 0.1
+
 
 class _Scores(NamedTuple):
     y: Float[np.ndarray, "n 1"]
@@ -21,7 +24,7 @@ class _Scores(NamedTuple):
     log_density: Float[np.ndarray, " n"]
 
 
-def fleet_alarms(found: "FleetEvaluation", rate: float = 0.1) -> Any:
+def fleet_alarms(found: "FleetEvaluation", rate: float = RATE) -> Any:
     """Tell which keys of a fleet have changed, what changed and since when.
 
     Every key is tested as `streamgp.Monitor` tests a single stream. Of many keys some seem to change by chance: those
@@ -52,9 +55,23 @@ def fleet_alarms(found: "FleetEvaluation", rate: float = 0.1) -> Any:
     # The import is here, so that users without a fleet do not load it.
     from streamgp.fleet.frames import as_times, new_frame
 
+    settings, rows = found.settings, found.rows
+    pairs = changed_keys(rows, settings.target_col, rate)
+    columns: dict[str, Any] = {
+        settings.id_col: _column([key for key, _ in pairs], [key for key in rows.keys if key is not None][:1])
+    }
+    if settings.time_col is not None:
+        times = np.array([alarm.time for _, alarm in pairs], float)
+        columns[settings.time_col] = as_times(found.columns, times)
+    for name, column in _columns([alarm for _, alarm in pairs]).items():
+        columns[f"alarm_{name}" if name in columns else name] = column
+    return new_frame(found.columns, columns)
+
+
+def changed_keys(rows: "TestedRows", target: str, rate: float) -> list[tuple[Any, Alarm]]:
+    """Return the alarms of the keys that have changed."""
     # The rate is checked before the work.
     e_bh([], rate)
-    settings, rows = found.settings, found.rows
     # The place of each row of the frame among the rows that were learnt.
     place = np.full(len(rows.keys), -1)
     place[rows.good] = np.arange(len(rows.good))
@@ -68,23 +85,14 @@ def fleet_alarms(found: "FleetEvaluation", rate: float = 0.1) -> Any:
             which = place[of][numbers]
             # Keys without a row that the fitted model predicted are not tested.
             if rows.fitted[which].any():
-                tests[key] = _tested(rows, which, numbers, settings.target_col)
+                tests[key] = _tested(rows, which, numbers, target)
             bar.at(done)
     changed = e_bh(np.array([test.e_value for test in tests.values()]), rate)
-    pairs = [
+    return [
         (key, alarm)
         for (key, test), has_changed in zip(tests.items(), changed, strict=True)
         for alarm in (test.found if has_changed else ())
     ]
-    columns: dict[str, Any] = {
-        settings.id_col: _column([key for key, _ in pairs], [key for key in rows.keys if key is not None][:1])
-    }
-    if settings.time_col is not None:
-        times = np.array([alarm.time for _, alarm in pairs], float)
-        columns[settings.time_col] = as_times(found.columns, times)
-    for name, column in _columns([alarm for _, alarm in pairs]).items():
-        columns[f"alarm_{name}" if name in columns else name] = column
-    return new_frame(found.columns, columns)
 
 
 def _tested(rows: "TestedRows", which: np.ndarray, numbers: np.ndarray, target: str) -> Alarms:

@@ -14,11 +14,25 @@ if TYPE_CHECKING:
     from streamgp.fleet.run import FleetRunSettings
 
 
+_ITS_OWN = "the bands of a fleet are those of its keys' models"
+_IN_TIME = "a fleet learns each target with its row"
+# Why an option does not go with `--key`, where it is not that a fleet has one model for numbers.
+_WHY = {
+    "--horizon": "a fleet forecasts in Python, StreamingGPFleet.load('DIR/checkpoint').forecast(24)",
+    "--conformal": _ITS_OWN,
+    "--groups": f"{_ITS_OWN}, and --group names the groups of keys",
+    "--delay": _IN_TIME,
+    "--arrives": _IN_TIME,
+    "--baselines": "a fleet stands beside the last target and the mean of all before",
+}
+
+
 def refuse_with_key(options: dict[str, Any]) -> None:
     """Fail if one of these options was given, which fleets do not have."""
     for option, is_given in options.items():
         if is_given not in (None, False):
-            fail(f"{option} does not go with --key: a fleet has one model for numbers; leave it out")
+            why = _WHY.get(option, "a fleet has one model for numbers")
+            fail(f"{option} does not go with --key: {why}; leave it out")
 
 
 def run_keyed(json: str | None, options: dict[str, Any], **given: Any) -> None:

@@ -14,9 +14,12 @@ from streamgp.fleet.settings import FleetSettings
 from streamgp.fleet.warmup import rounds
 from streamgp.table import DataError
 from streamgp.table.cells import A_TIME
+from streamgp.table.clock import steps_between
 from streamgp.table.summer_time import advise_on_order
 
 MAX_GROUPS = 1_000
+# A gap to rows to come is too long if it is so many times the longest so far, once a key has so many rows.
+LONGER, KNOWN_ROWS = 1.5, 15
 # From so many rows of a key on, its rows are counted in 64 bits.
 _MANY = 1 << 30
 
@@ -59,6 +62,8 @@ class Directory:
         By their numbers.
     clocks
         How far apart their rows are.
+    longest
+        The longest time between two rows of a key.
     groups
         The groups of keys, in the order of their first rows; none where keys have no groups.
     shard, group
@@ -78,6 +83,7 @@ class Directory:
     def __init__(self, shards: int) -> None:
         self._shards = shards
         self.keys, self.clocks = KeyIndex(), Clocks()
+        self.longest = 0.0
         self.groups: list[Key] = []
         self.shard, self.group = np.empty(0, np.uint16), np.empty(0, np.int16)
         self.seen, self.center, self.square = np.empty(0), np.empty(0), np.empty(0)
@@ -160,7 +166,14 @@ class Directory:
         self._count("rows", number)
         self._count("unlabelled", number[no_target])
         self._count("unusable", number[unusable])
+        self.longest = max(self.longest, steps_between(times, number, self.seen).max(initial=0.0))
         np.maximum.at(self.seen, number, times)
+
+    def leaves_gap(self, number: Int[np.ndarray, " n"], times: Float[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
+        """Return which rows to come, those of a key in the order of time, are too far from the one before."""
+        if self.rows.max(initial=0) < KNOWN_ROWS:
+            return np.zeros(len(number), bool)
+        return steps_between(times, number, self.seen) > LONGER * self.longest
 
     def count_skipped(self, number: Int[np.ndarray, " n"]) -> None:
         """Count bad rows of known keys, which were left out."""

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from streamgp.fleet.common_errors import CommonErrors
 from streamgp.fleet.directory import Directory
 from streamgp.fleet.forecasts import persisting
 from streamgp.fleet.frames import FleetColumns
@@ -18,7 +19,8 @@ from streamgp.fleet.prior import PooledPrior
 from streamgp.fleet.provisional import Provisional
 from streamgp.fleet.ray_keys import RayKeys
 from streamgp.fleet.settings import FleetSettings
-from streamgp.fleet.warmup import DOF, PooledRows, fit_fleet, median_gap
+from streamgp.fleet.steps import Steps
+from streamgp.fleet.warmup import DOF, PooledRows, fit_fleet
 from streamgp.numerics import student_t
 from streamgp.numerics.mixtures import log_sum
 from streamgp.progress import Bar
@@ -60,6 +62,7 @@ class FleetEngine:
 
     def __init__(self, settings: FleetSettings, columns: FleetColumns, keys: Keys, directory: Directory) -> None:
         self.settings, self.dated, self.keys = settings, columns.dated, keys
+        self._zone = columns.zone
         self._directory, self._texts = directory, TextInputs(columns.text_places, directory)
         self.rows = self.refresh_at = 0
         self.fitted_at = NEVER
@@ -67,6 +70,8 @@ class FleetEngine:
         self.counted = 0
         self.model: FleetModel | None = None
         self.provisional = Provisional()
+        # Of what the fitted model predicted.
+        self.common = CommonErrors()
         self.waiting: list[PooledRows] = []
         # Whether a call ended halfway.
         self.broken = False
@@ -122,7 +127,7 @@ class FleetEngine:
         """Return what is not any key's own, for `restore`."""
         waiting = [tuple(rows) for rows in self.waiting]
         own = {name: getattr(self, name) for name in self._SHARED}
-        return own | {"waiting": waiting, "texts": self._texts.to_tree()}
+        return own | {"waiting": waiting, "texts": self._texts.to_tree(), "common": self.common.to_tree()}
 
     def restore(self, shared: dict[str, Any], frozen: bool) -> None:
         """Go on from what `shared` returned; with `frozen`, as a part of a fleet whose priors come from the whole."""
@@ -130,6 +135,7 @@ class FleetEngine:
             setattr(self, name, shared[name])
         self.waiting = [PooledRows(*rows) for rows in shared["waiting"]]
         self._texts.restore(shared["texts"])
+        self.common.restore(shared["common"])
         if self.model is not None:
             self.keys.use(self.model)
         for rows in self.waiting:
@@ -162,9 +168,12 @@ class FleetEngine:
         return Outcome(mixture, log_density_of(mixture, rows.y))
 
     @property
-    def unit(self) -> float:
-        """The median time between two rows of a key, in the warm-up."""
-        return median_gap(self._waiting_rows(), self.dated) if self.model is None else self.model.unit
+    def steps(self) -> Steps:
+        """How far apart the rows of a key came in the warm-up."""
+        if self.model is not None:
+            return self.model.steps
+        rows = self._waiting_rows()
+        return Steps.of(rows.key, rows.times, self.dated, self._zone)
 
     def _waiting_rows(self) -> PooledRows:
         return PooledRows(*(np.concatenate(each) for each in zip(*self.waiting, strict=True)))
@@ -172,11 +181,11 @@ class FleetEngine:
     def _fit(self) -> None:
         rows = self._waiting_rows()
         s = self.settings
-        self.model = fit_fleet(rows, s.lags, s.season, self.dated, s.random_state)
+        self.model = fit_fleet(rows, s.lags, s.season, s.calendar, self.dated, self._zone, s.random_state)
         self.waiting, self.provisional = [], Provisional()
         self.fitted_at, self.refresh_at = self.rows, 2 * self.rows
         self.keys.use(self.model)
-        self.keys.learn(*rows, self.model.prior_of(rows.key * 0), scored=False)
+        self._learn_with_errors(rows, self.model.prior_of(rows.key * 0), scored=False)
         if self.settings.group_col is not None:
             self._pool(self.model.priors[0])
 
@@ -185,11 +194,18 @@ class FleetEngine:
         rows = PooledRows(*(a[: self.refresh_at - self.rows] for a in rows))
         assert self.model is not None
         prior = self.model.prior_of(self._directory.group[rows.key])
-        found = self.keys.learn(*rows, prior, scored=True)
+        found = self._learn_with_errors(rows, prior, scored=True)
         self.rows += len(rows.key)
         if self.rows == self.refresh_at:
             self._pool(None)
             self.refresh_at *= 2
+        return found
+
+    def _learn_with_errors(self, rows: PooledRows, prior: Int[np.ndarray, " n"], scored: bool) -> Outcome:
+        """Let the keys learn rows, and the errors of different keys tell how far they go together."""
+        found = self.keys.learn(*rows, prior, scored=scored)
+        mean, std = found.mixture.moments
+        self.common.learn(rows.times, self._directory.group[rows.key], rows.y - mean, std)
         return found
 
     def _pool(self, fleet: PooledPrior | None) -> None:

@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from streamgp.fleet.scales import REACH, YOUNG
 from streamgp.numerics.checkpoint.encoding import register
-from streamgp.numerics.coding import cycle
+from streamgp.table.calendar import calendar_columns, calendar_width
 
 # An input so many scales out is no measurement, and counts as missing.
 ABSURD = 1e9
@@ -25,8 +25,8 @@ class FeatureMap:
     ----------
     lags
         How many learnt rows of the same key to look back, each a feature; the season's among them.
-    periods
-        Of the calendar, in the unit of the times: a sine and a cosine each.
+    calendar
+        Entries of `streamgp.table.calendar`, of times that are dates: cycles and holidays.
     num_inputs
         FleetColumns besides key, time and target.
     frequencies
@@ -34,7 +34,7 @@ class FeatureMap:
     """
 
     lags: tuple[int, ...]
-    periods: tuple[float, ...]
+    calendar: tuple[str, ...]
     num_inputs: int
     frequencies: Float[np.ndarray, "m z"]
 
@@ -46,7 +46,7 @@ class FeatureMap:
     @property
     def num_linear(self) -> int:
         """How many features are linear, the constant among them."""
-        return 1 + len(self.lags) + 2 * len(self.periods) + self.num_inputs
+        return 1 + len(self.lags) + calendar_width(self.calendar) + self.num_inputs
 
     @property
     def num_features(self) -> int:
@@ -67,9 +67,7 @@ class FeatureMap:
         of the inputs.
         """
         lagged = past[:, [-lag for lag in self.lags]] if self.lags else past[:, :0]
-        parts = [(lagged - center[:, :1]) / scale[:, :1]]
-        for period in self.periods:
-            parts.append(cycle(times, period))
+        parts = [(lagged - center[:, :1]) / scale[:, :1], calendar_columns(times, self.calendar)]
         inputs = (X - center[:, 1:]) / scale[:, 1:]
         parts.append(np.where(np.abs(inputs) > ABSURD, np.nan, inputs))
         Z = np.concatenate(parts, axis=1)

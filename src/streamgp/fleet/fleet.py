@@ -12,16 +12,19 @@ from streamgp.fleet import outputs
 from streamgp.fleet.directory import NEW, Directory, complaint
 from streamgp.fleet.engine import FleetEngine, new_keys
 from streamgp.fleet.evaluation import FleetEvaluation, tested
-from streamgp.fleet.forecasts import checked, rows_ahead
+from streamgp.fleet.forecasts import checked
 from streamgp.fleet.frames import FleetColumns, Key, Table, as_times, name_rows, new_frame, read, with_columns
 from streamgp.fleet.local_keys import Keys, LocalKeys, Outcome
 from streamgp.fleet.model import Mixture
 from streamgp.fleet.ray_keys import require_ray
 from streamgp.fleet.settings import DEFAULT_LAGS, DEFAULT_MISSING, FleetSettings, as_lags, as_path
 from streamgp.fleet.shards import Shards
+from streamgp.fleet.totals import Known, next_rows, rows_frame, totals_frame
+from streamgp.models.options import calendar_of
 from streamgp.numerics import checkpoint
 from streamgp.progress import progress_bar
 from streamgp.table import DataError
+from streamgp.table.calendar import AUTO
 from streamgp.table.codes import Codes, MissingCodes
 
 
@@ -55,6 +58,12 @@ class StreamingGPFleet:
         targets may be missing with each of the three.
     random_state
         Seed of the Fourier features.
+    calendar
+        Cycles of the times, if they are dates, that are inputs, a sine and a cosine each: some of ``day``, ``week``,
+        ``month`` and ``year``; ``auto``: those that the usual gap shows; ``none``.
+    holidays
+        Country whose public holidays are an input, 1 on these days: DE, or DE-BY for a part. Needs dates and the
+        package holidays (extra ``holidays``).
     missing_values
         Codes that stand for a missing input or target, such as -9999: a number, a word, or several.
     workers
@@ -95,11 +104,13 @@ class StreamingGPFleet:
         directory: str | Path | None = None,
         group_col: str | None = None,
         missing_values: Codes = None,
+        calendar: str | Sequence[str] | None = AUTO,
+        holidays: str | None = None,
     ) -> None:
         columns, where = (id_col, time_col, target_col), (workers, max_active, as_path(directory), group_col)
-        codes = tuple(MissingCodes.of(missing_values).given)
+        more = tuple(MissingCodes.of(missing_values).given), calendar_of(calendar, holidays)
         self.settings = FleetSettings(
-            *columns, engine, model, as_lags(lags), season, warmup, shards, missing, random_state, *where, codes
+            *columns, engine, model, as_lags(lags), season, warmup, shards, missing, random_state, *where, *more
         )
         self._begin(None, -1)
 
@@ -204,9 +215,9 @@ class StreamingGPFleet:
             Percents (80, not 0.8, which is refused) that bands are to hold: columns ``mean-lo-80``, ``mean-hi-80``
             and so on.
         X_future
-            A frame as `predict` takes it, with the key, time and inputs of the next `h` rows of every key, those of a
-            key in the order of time; a fleet with inputs needs it, and all of them. Without times, or without a
-            frame, the rows come at the median gap.
+            A frame as `predict` takes it, with the key, time and inputs of the next `h` rows of every key or more, of
+            which the first `h` count, in any order (``X_df`` of statsforecast); a fleet with inputs needs it, and all
+            of them. Without times, those of a key come in their order, at the usual step, as without a frame.
         keys
             Only these, in this order. Without it, all.
         inputs
@@ -227,17 +238,51 @@ class StreamingGPFleet:
             if X_future is not None:
                 raise ValueError("X_future: expected it, or inputs, its former name, got both; leave inputs out")
             X_future = inputs
-        levels = checked(h, level)
-        if self._columns is None or self._engine is None:
-            raise ValueError("forecast: expected a fleet that has seen some rows; call partial_fit first")
-        chosen, number = self._directory.chosen(keys)
-        unit = self._engine.unit
-        times, X = rows_ahead(h, X_future, self.settings, self._columns, self._directory, number, unit)
-        mixture = self._engine.forecast(number, times, X)
-        values: dict[str, Any] = {self.settings.id_col: [key for key in chosen for _ in range(h)]}
-        if self.settings.time_col is not None:
-            values[self.settings.time_col] = as_times(self._columns, times.ravel())
-        return new_frame(self._columns, values | outputs.predictions(mixture) | outputs.bands(mixture, levels))
+        levels, known = checked(h, level), self._known("forecast")
+        return rows_frame(known, next_rows(known, h, X_future, keys), levels)
+
+    def forecast_total(
+        self,
+        h: int,
+        level: float | Sequence[float] = (80, 95),
+        X_future: Any = None,
+        keys: Collection[Key] | None = None,
+        *,
+        by: str | None = None,
+    ) -> Any:
+        """Forecast the sum of the targets of all keys, or of those of each group, at each of the next times.
+
+        What is uncertain of the sum is more than that of keys by themselves, where their errors at the same time go
+        together: they are taken to do so as over the last 512 times (see `streamgp.fleet.common_errors`). The sum is
+        taken to be normal.
+
+        Parameters
+        ----------
+        h, level, X_future, keys
+            As in `forecast`; the last rows of the keys are to be at the same time.
+        by
+            The fleet's column of groups: a sum for each. Without it, one over all keys.
+
+        Returns
+        -------
+        frame
+            Of the make of the last frame: the group, if there is one, time, mean, std, q05, q50, q95 and the bands,
+            `h` rows for each sum.
+
+        Raises
+        ------
+        ValueError
+            If the fleet is still in its warm-up, its keys do not go on at the same times, or `forecast` would fail.
+        """
+        levels, known = checked(h, level), self._known("forecast_total")
+        if by is not None and by != self.settings.group_col:
+            raise ValueError(f"by: expected None or the fleet's group_col, {self.settings.group_col!r}, got {by!r}")
+        if not self.is_warm_:
+            raise ValueError(
+                f"forecast_total: expected a fleet after its warm-up of {self.settings.warmup} rows, got one that "
+                f"has seen {self.rows_}; learn more rows"
+            )
+        return totals_frame(known, next_rows(known, h, X_future, keys), levels, by)
 
     def scores(self) -> Any:
         """Return the scores of every key, over its rows after the warm-up, in the order of `keys_`.
@@ -253,13 +298,12 @@ class StreamingGPFleet:
             often an expert started again; borrowed, the share of the fleet's prior that is still in the key's
             beliefs.
         """
-        if self._columns is None or self._engine is None:
-            raise ValueError("scores: expected a fleet that has seen some rows; call partial_fit first")
-        found = dict(outputs.scores(self._engine, self._directory))
+        known = self._known("scores")
+        found = dict(outputs.scores(known.engine, known.directory))
         seen = found.pop("last_seen")
         if self.settings.time_col is not None:
-            found["last_seen"] = as_times(self._columns, seen)
-        return new_frame(self._columns, {self.settings.id_col: self.keys_} | found)
+            found["last_seen"] = as_times(known.columns, seen)
+        return new_frame(known.columns, {self.settings.id_col: self.keys_} | found)
 
     def save(self, path: str | Path) -> None:
         """Write the fleet to a directory; shards whose keys have no new row stay as they are there.
@@ -273,7 +317,7 @@ class StreamingGPFleet:
         self._check_usable()
         engine, groups = self._engine, self._directory.groups
         shared = {"settings": self.settings.anywhere(), "columns": self._columns, "seq": self._seq, "groups": groups}
-        shared |= {"clocks": self._directory.clocks.to_tree()}
+        shared |= {"clocks": self._directory.clocks.to_tree(), "longest": self._directory.longest}
         shared |= more | {"engine": None if engine is None else engine.shared()}
         self._shards.save(Path(path), type(self).__name__, self._directory, engine, shared)
 
@@ -319,12 +363,19 @@ class StreamingGPFleet:
             fleet._begin(tree["columns"], tree["seq"])
             fleet._directory.groups = tree["groups"]
             fleet._directory.clocks.restore(tree["clocks"])
+            fleet._directory.longest = float(tree["longest"])
             if fleet._columns is not None:
                 fleet._engine = fleet._new_engine(fleet._columns, new_keys(fleet.settings, fleet._directory))
                 fleet._engine.restore(tree["engine"], frozen=shards is not None)
                 names, asleep = tree["shards"], tree["asleep"]
                 fleet._shards.load(Path(path), names, asleep, fleet._directory, fleet._engine, shards)
         return fleet
+
+    def _known(self, caller: str) -> Known:
+        """Return what is known of the rows that came."""
+        if self._columns is None or self._engine is None:
+            raise ValueError(f"{caller}: expected a fleet that has seen some rows; call partial_fit first")
+        return Known(self.settings, self._columns, self._directory, self._engine)
 
     def _ahead(self, frame: Any) -> tuple[Table, Mixture]:
         """Check all rows, then predict them."""

@@ -19,6 +19,7 @@ from streamgp.fleet.model import FleetModel, Mixture
 from streamgp.fleet.provisional import Provisional
 from streamgp.fleet.settings import FleetSettings
 from streamgp.fleet.states import KeyStates
+from streamgp.fleet.steps import Steps
 from streamgp.fleet.warmup import DOF, rounds
 from streamgp.metrics.shares import percents
 from streamgp.table import DataError
@@ -75,7 +76,7 @@ def rows_ahead(
     columns: FleetColumns,
     directory: Directory,
     number: Int[np.ndarray, " k"],
-    unit: float,
+    steps: Steps,
 ) -> tuple[Float[np.ndarray, "k h"], Float[np.ndarray, "k h d"]]:
     """Return times and inputs of the next rows of these keys from a frame; without, the usual times and no inputs.
 
@@ -85,7 +86,7 @@ def rows_ahead(
         If the frame does not have them: nothing that the model goes by is made up.
     """
     seen = directory.seen if settings.time_col else directory.rows.astype(float) - 1.0
-    times = seen[:, None] + unit * np.arange(1, h + 1)
+    times = steps.after(seen, h, columns.zone)
     X = np.empty((len(directory), h, len(columns.inputs)))
     if X_future is None:
         if columns.inputs:
@@ -100,14 +101,14 @@ def rows_ahead(
     # Other keys may have any rows.
     wanted = np.isin(key, number)
     count = np.bincount(key, minlength=len(directory))[number]
-    if (count != h).any():
-        odd = int(np.argmax(count != h))
+    if (count < h).any():
+        odd = int(np.argmax(count < h))
         name = directory.keys.names()[number[odd]]
         raise ValueError(
-            f"X_future: expected {h} row{'s' * (h > 1)} of each key, got {count[odd]} of {name!r}; give as many as "
-            f"there are steps, or say which keys are wanted (keys=)"
+            f"X_future: expected {h} row{'s' * (h > 1)} of each key or more, got {count[odd]} of {name!r}; give as "
+            f"many as there are steps, or say which keys are wanted (keys=)"
         )
-    for step, at in enumerate(rounds(key[wanted])):
+    for step, at in enumerate(rounds(key[wanted])[:h]):
         at = np.flatnonzero(wanted)[at]
         X[key[at], step] = given.X[at]
         if given.times is not None:
@@ -118,7 +119,7 @@ def rows_ahead(
 def _given(
     X_future: Any, settings: FleetSettings, columns: FleetColumns, directory: Directory
 ) -> tuple[Table, Int[np.ndarray, " n"]]:
-    """Return rows to come and the numbers of their keys, checked; their times may be left out."""
+    """Return rows to come, by time, and the numbers of their keys, checked; their times may be left out."""
     try:
         frame = nw.from_native(X_future, eager_only=True)
         if settings.group_col in frame.columns:
@@ -134,16 +135,32 @@ def _given(
         raise TypeError(f"X_future: expected a data frame of pandas, polars or Arrow, got {got}") from error
     key = directory.find(given.keys)
 
-    def complain(expected: str, got: str, which: np.ndarray) -> None:
+    def complain(expected: str, got: str, which: np.ndarray, advice: str) -> None:
         if which.any():
-            raise DataError(f"X_future: expected {expected}, got {got} in {name_rows(settings, given, which)}.")
+            where = name_rows(settings, given, which)
+            raise DataError(f"X_future: expected {expected}, got {got} in {where}; {advice}.")
 
-    complain("keys that have come", "others", key == NEW)
-    bad = directory.check(key, given.times, directory.group[key])
-    complain("times after the last one of their key, in ascending order", "others", bad.any)
+    complain("keys that have come", "others", key == NEW, "leave them out, or learn a row of each first")
+    # The order of rows says nothing where they have times; a row without one comes last.
+    order = np.arange(len(key)) if given.times is None else np.argsort(given.times, kind="stable")
+    bad, slow = np.zeros(len(key), bool), np.zeros(len(key), bool)
+    if given.times is not None:
+        found = directory.check(key[order], given.times[order], directory.group[key][order])
+        bad[order] = found.any
+        slow[order[~found.any]] = directory.leaves_gap(key[order][~found.any], given.times[order][~found.any])
+    expected = "times after the last one of their key, each once"
+    complain(expected, "others", bad, "correct them, or leave out what the fleet has learnt")
+    complain(
+        "times that go on with gaps as those of all rows so far",
+        "a longer one before",
+        slow,
+        "give the rows between as well, or learn those that have passed, with no target where it is not known",
+    )
     for name, column in zip(columns.inputs, given.X.T, strict=True):
-        complain(f"numbers in '{name}', which the steps are forecast from", "none", np.isnan(column))
-    return given, key
+        advice = "fill them in, or start a fleet without this input"
+        complain(f"numbers in '{name}', which the steps are forecast from", "none", np.isnan(column), advice)
+    ordered = given._replace(times=None if given.times is None else given.times[order], X=given.X[order])
+    return ordered, key[order]
 
 
 def _slopes(

@@ -14,6 +14,7 @@ from streamgp.fleet.settings import FleetSettings
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.coding import level_codes
 from streamgp.table import DataError
+from streamgp.table.calendar import AUTO
 from streamgp.table.cells import LARGEST, say_no_time, to_seconds, to_text
 from streamgp.table.codes import MissingCodes
 from streamgp.table.containers import as_given, is_missing
@@ -120,6 +121,9 @@ def read(frame: Any, settings: FleetSettings, known: FleetColumns | None, with_t
     times, time_kind, zone = None, None, None
     if settings.time_col is not None:
         times, time_kind, zone = _times(table[settings.time_col], settings.time_col)
+    if known is None and set(settings.calendar) - {AUTO} and time_kind not in _DATED:
+        got = "no column of times" if settings.time_col is None else f"times that are none in '{settings.time_col}'"
+        raise DataError(f"calendar, holidays: expected dates, which they are of, got {got}; leave them out.")
     groups, group_kind = None, None
     if settings.group_col is not None:
         groups, group_kind = _keys(table[settings.group_col], settings.group_col)

@@ -11,6 +11,7 @@ from streamgp.fleet.features import FeatureMap
 from streamgp.fleet.prior import PooledPrior
 from streamgp.fleet.scales import YOUNG, PoolScales
 from streamgp.fleet.states import KeyScores, KeyStates
+from streamgp.fleet.steps import Steps
 from streamgp.numerics import student_t
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.mixtures import log_sum
@@ -57,9 +58,14 @@ class FleetModel:
     features: FeatureMap
     scales: PoolScales
     experts: FleetExperts
-    unit: float
+    steps: Steps
     priors: list[PooledPrior]
     by_group: list[int] = field(default_factory=list)
+
+    @property
+    def unit(self) -> float:
+        """The usual gap between two rows of a key."""
+        return self.steps.unit
 
     @property
     def width(self) -> int:

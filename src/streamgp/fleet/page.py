@@ -31,7 +31,7 @@ def render_fleet(metrics: dict[str, Any], predictions: pl.LazyFrame, scores: pl.
         from streamgp.reports import templating
     except ImportError as error:
         raise ImportError("The report needs matplotlib and jinja2: pip install matplotlib jinja2.") from error
-    optional = {"data": None, "command": None, "warnings": [], "stopped": None, "interrupted": False}
+    optional = {"data": None, "command": None, "warnings": [], "stopped": None, "interrupted": False, "alarms": None}
     metrics = optional | {"target": "y", "skipped_rows": 0} | metrics
     rows = fleet.judged(predictions, metrics["warmup"])
     keys = fleet.by_key(rows, scores)

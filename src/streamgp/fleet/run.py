@@ -21,10 +21,13 @@ from streamgp.fleet import StreamingGPFleet
 from streamgp.fleet.evaluation import tested, warmup_rows
 from streamgp.fleet.file_rows import KeyedRows
 from streamgp.fleet.hibernating_keys import FOLDER
+from streamgp.fleet.outputs import spread
 from streamgp.fleet.ray_keys import WorkerError
+from streamgp.fleet.run_alarms import alarms_of_run
 from streamgp.numerics import checkpoint
 from streamgp.progress import Bar, progress_bar
 from streamgp.table import DataError
+from streamgp.table.calendar import AUTO
 from streamgp.table.numbers import say_unreadable
 from streamgp.table.readers import Missing
 from streamgp.table.reading import AS_FOUND, Reading
@@ -45,6 +48,9 @@ class FleetRunSettings:
     workers: int | None = None
     group: str | None = None
     max_active: int | None = None
+    calendar: list[str] = field(default_factory=lambda: [AUTO])
+    holidays: str | None = None
+    alarms: bool = False
     time: str | None = None
     features: list[str] | None = None
     options: dict[str, Any] = field(default_factory=dict)
@@ -62,7 +68,7 @@ class FleetRunSettings:
     @property
     def config(self) -> dict[str, Any]:
         """Return what must not change when the run is resumed."""
-        names = ("target", "key", "time", "features", "warmup", "seed", "missing")
+        names = ("target", "key", "time", "features", "warmup", "seed", "missing", "calendar", "holidays", "alarms")
         grouped = {} if self.group is None else {"group": self.group}
         return {name: getattr(self, name) for name in names} | self.options | self.reading.config | grouped
 
@@ -87,6 +93,8 @@ class FleetRunSettings:
             missing=self.missing,
             random_state=self.seed,
             group_col=self.group,
+            calendar=self.calendar,
+            holidays=self.holidays,
             **self.where,
             **given,
         )
@@ -102,6 +110,10 @@ def run_fleet(settings: FleetRunSettings) -> Outcome:
     """
     if settings.resume and settings.out is None:
         raise RunError("--resume needs --out DIR, the directory of the run to go on with")
+    if settings.alarms and settings.out is None:
+        raise RunError(
+            "--alarms with --key needs --out DIR: a key is tested by all of its rows, which are kept there"
+        )
     if settings.out is None:
         return _run(settings, None)
     with locked(settings.out):
@@ -173,6 +185,9 @@ class FleetRun:
             metrics = self._result(before, stopped)
             if self.directory is not None:
                 self._save(self.directory)
+                if self.settings.alarms:
+                    kept = self.directory.kept("predictions").collect()
+                    metrics["alarms"] = alarms_of_run(kept, metrics["warmup"], self.settings.target)
                 self.directory.finish(metrics)
         return Outcome(metrics, stopped, ending.interrupted)
 
@@ -210,7 +225,7 @@ class FleetRun:
     def _learn(self, numbers: np.ndarray, frame: pl.DataFrame) -> None:
         began, warm = perf_counter(), self.fleet.is_warm_
         try:
-            found, scores, *_ = tested(self.fleet, frame)
+            found, scores, rows, _ = tested(self.fleet, frame)
         except DataError as error:
             first, last = int(numbers[0]) + 1, int(numbers[-1]) + 1
             raise DataError(f"{self.source.name}: data rows {first:,} to {last:,}: {error}") from error
@@ -224,7 +239,10 @@ class FleetRun:
         if self.directory is not None:
             names = {self.settings.key: "key", self.settings.time or "": "time", self.settings.target: "y"}
             columns = found.rename({a: b for a, b in names.items() if a in found.columns}).drop("crps")
-            self.directory.take({"row": numbers} | {c: columns[c].to_numpy() for c in columns.columns})
+            kept = {"row": numbers} | {c: columns[c].to_numpy() for c in columns.columns}
+            if self.settings.alarms:
+                kept |= spread({"pit": rows.pit}, rows.good, len(numbers))
+            self.directory.take(kept)
         if warm:
             self.clock.stream += perf_counter() - began
         else:
@@ -274,6 +292,7 @@ class FleetRun:
             "skipped_rows": bad,
             "unreadable_cells": {n: each.unreadable for n, each in self.source.gaps.items() if each.unreadable},
             "flagged_rows": int(by_key["flagged"].sum()),
+            "alarms": None,
             "interrupted": stopped is not None,
             "stopped": stopped,
             "keys": by_key.drop("last_seen", strict=False).to_dicts(),

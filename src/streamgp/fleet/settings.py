@@ -39,6 +39,7 @@ class FleetSettings:
     directory: Path | None = None
     group_col: str | None = None
     missing_values: tuple[float | str, ...] = ()
+    calendar: tuple[str, ...] = (AUTO,)
 
     def __post_init__(self) -> None:
         """Check every parameter."""

@@ -12,7 +12,9 @@ from streamgp.fleet.model import FleetModel
 from streamgp.fleet.prior import ROUGH_STEPS, FittedPrior, PooledPrior, Sums, fit, root
 from streamgp.fleet.scales import REACH, YOUNG, KeyMoments, PoolScales
 from streamgp.fleet.states import put, take
+from streamgp.fleet.steps import Steps
 from streamgp.stream.passed_rows import stand_ins
+from streamgp.table.calendar import AUTO, DAY
 
 # The number of features of every expert; it is larger if there are more inputs.
 FEATURES = 20
@@ -33,13 +35,8 @@ EXPERTS = (("linear", 1.0), ("all", 0.999), ("all", 0.98))
 DISCOUNTS = np.array([0.8, 0.98])
 # Degrees of freedom of the parts of every prediction.
 DOF = np.tile(1.0 / (1.0 - DISCOUNTS), len(EXPERTS))
-DAY = 86_400.0
-# Periods of the calendar, with the largest gap between rows for each, in seconds.
-PERIODS = (
-    (DAY, 0.25 * DAY),
-    (7 * DAY, 2 * DAY),
-    (365.2425 * DAY, 60 * DAY),
-)
+# Cycles of the calendar, with the largest gap between rows for each, in seconds.
+LARGEST_GAPS = {"day": 0.25 * DAY, "week": 2.0 * DAY, "year": 60.0 * DAY}
 
 
 class PooledRows(NamedTuple):
@@ -62,18 +59,26 @@ def rounds(key: Int[np.ndarray, " n"]) -> list[Int[np.ndarray, " m"]]:
     return np.split(by_rank, np.cumsum(np.bincount(rank))[:-1]) if len(key) else []
 
 
-def fit_fleet(rows: PooledRows, lags: Sequence[int], season: int | str | None, dated: bool, seed: int) -> FleetModel:
+def fit_fleet(
+    rows: PooledRows,
+    lags: Sequence[int],
+    season: int | str | None,
+    calendar: Sequence[str],
+    dated: bool,
+    zone: str | None,
+    seed: int,
+) -> FleetModel:
     """Fit what all keys share to the rows of the warm-up."""
     known = ~np.isnan(rows.y)
     by_key = [np.flatnonzero(rows.key == k) for k in np.unique(rows.key[known])[:MAX_KEYS].tolist()]
     values = np.column_stack([rows.y, rows.X])
     scales = PoolScales.of([values[at[known[at]]] for at in by_key])
-    unit = median_gap(rows, dated)
+    steps = Steps.of(rows.key, rows.times, dated, zone)
     if season == "auto":
         season = find_season([_between(rows.y[at]) for at in by_key])
     looked_back = tuple(sorted({*lags, int(season)} if season else {*lags}))
-    periods = tuple(period for period, largest in PERIODS if dated and unit <= largest)
-    plain = FeatureMap(looked_back, periods, rows.X.shape[1], np.zeros((0, 0)))
+    entries = _entries(calendar, steps.unit, dated)
+    plain = FeatureMap(looked_back, entries, rows.X.shape[1], np.zeros((0, 0)))
     inputs = plain.num_linear - 1
     count = max(MIN_FREQUENCIES, (FEATURES - plain.num_linear) // 2)
     draws = np.random.default_rng(seed).normal(size=(count, inputs))
@@ -82,7 +87,7 @@ def fit_fleet(rows: PooledRows, lags: Sequence[int], season: int | str | None, d
     sample = PooledRows(*(a[sample] for a in rows))
     candidates = []
     for lengthscale in LENGTHSCALES:
-        tried = FeatureMap(looked_back, periods, rows.X.shape[1], draws / (lengthscale * np.sqrt(max(inputs, 1))))
+        tried = FeatureMap(looked_back, entries, rows.X.shape[1], draws / (lengthscale * np.sqrt(max(inputs, 1))))
         tried_sums = _sums(tried, scales, sample)
         candidates.append((fit(tried_sums, FIRST_GUESS * np.eye(tried.num_features), ROUGH_STEPS), tried, tried_sums))
     _, features, sums = max(candidates, key=lambda candidate: candidate[0].log_evidence)
@@ -102,14 +107,13 @@ def fit_fleet(rows: PooledRows, lags: Sequence[int], season: int | str | None, d
         DISCOUNTS,
         of_all.start,
     )
-    return FleetModel(features, scales, experts, unit, [prior])
+    return FleetModel(features, scales, experts, steps, [prior])
 
 
-def median_gap(rows: PooledRows, dated: bool) -> float:
-    """Return the median time between two rows of a key; a day, or one, where no key has two."""
-    order = np.argsort(rows.key, kind="stable")
-    gaps = np.diff(rows.times[order])[np.diff(rows.key[order]) == 0]
-    return float(np.median(gaps)) if len(gaps) else DAY if dated else 1.0
+def _entries(calendar: Sequence[str], unit: float, dated: bool) -> tuple[str, ...]:
+    """Return the entries of a calendar, with the cycles that rows so far apart show for ``auto``."""
+    shown = [cycle for cycle, largest in LARGEST_GAPS.items() if dated and AUTO in calendar and unit <= largest]
+    return *shown, *(entry for entry in calendar if entry != AUTO)
 
 
 def find_season(targets: list[np.ndarray]) -> int | None:

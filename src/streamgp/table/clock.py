@@ -150,7 +150,7 @@ def judge(
     key = np.zeros(len(times), np.int64) if keys is None else keys
     latest = np.array(last, dtype=np.float64).reshape(-1)
     none = np.zeros(len(times), bool)
-    steps = _steps(times, key, latest)
+    steps = steps_between(times, key, latest)
     is_usual = np.abs(steps).max(initial=0.0) <= FAR * pace.least(np.abs(steps))
     if is_usual and not pace.doubted and not (steps < 0.0).any():
         return Verdict(none, [], pace.after(steps))
@@ -170,7 +170,7 @@ def judge_one(time: float, last: float, pace: Pace, *, dated: bool) -> Verdict:
     return Verdict(_NONE, [], new)
 
 
-def _steps(
+def steps_between(
     times: Float[np.ndarray, " n"], key: Int[np.ndarray, " n"], latest: Float[np.ndarray, " k"]
 ) -> Float[np.ndarray, " n"]:
     """Return the step to each row from the one before of its key, 0 to a first row."""

@@ -258,9 +258,9 @@ def run(
         refused = {"--task": task not in ("auto", "regression"), "--grades": grades, "--exposure": exposure}
         refused |= {"--model": model not in (MODEL.default, "fleet"), "--conformal": conformal}
         refused |= {"--delay": delay or None, "--arrives": arrives, "--horizon": horizon}
-        refused |= {"--alarms": alarms, "--holidays": holidays, "--groups": groups, "--baselines": baselines}
-        refused |= {"--calendar": calendar if calendar != CALENDAR.default else None}
+        refused |= {"--groups": groups, "--baselines": baselines}
         shared |= {"key": key, "engine": engine, "workers": workers, "group": group, "max_active": max_active}
+        shared |= {"calendar": names(calendar), "holidays": holidays, "alarms": alarms}
         run_keyed(json, refused, options, features, target=target, **shared)
         return
     if task == "auto":  # an option of a single task determines it
