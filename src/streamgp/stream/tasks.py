@@ -239,8 +239,8 @@ class Counts:
         return self.as_lags(y, X)
 
     def lag_fill(self, past: np.ndarray, targets: Standardiser) -> np.ndarray:
-        """Return the mean of the lags."""
-        return past.mean(axis=0)
+        """Return the mean of the lags; zero of none."""
+        return past.mean(axis=0) if len(past) else np.zeros(past.shape[1])
 
     def scale(self, y: np.ndarray, provisional: bool) -> Standardiser:
         """Return the identity."""
