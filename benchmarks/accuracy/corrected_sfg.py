@@ -6,8 +6,9 @@ the table of docs/research/multikernel.md.
 
 All learners have the dictionary and the scaling of Ghari and Shen (2021): 41 kernels of 100 random features, targets
 in [0, 1], inputs divided by the length of the longest row; that scaling looks ahead, as in their tables. A prediction
-is made before its target is seen. Settings were chosen on the first 6,000 and 1,200 rows of `CHOOSING`, with four
-seeds; `CONFIRMING` was run once.
+is made before its target is seen. Settings were chosen on the first 6,000 and 1,200 rows of `CHOOSING`, in order and
+shuffled, with four seeds; `CONFIRMING` was run once after that. Two of the controls, Raker with one of steps and
+weights corrected, were added later.
 """
 
 import json

@@ -37,10 +37,9 @@ def table(found: dict[str, Any]) -> str:
     for name, rival in (*((OURS, rival) for rival in RIVALS), (HINDSIGHT, RIVALS[-1])):
         cells = [f"*{name}* less *{rival}*", ""]
         for data in CONFIRMING:
-            pairs = (found[f"{data}, {order}"]["mse"] for order in ORDERS)
-            cells.append(
-                " / ".join("{:+.2f} ± {:.2f}".format(*difference(each[name], each[rival])) for each in pairs)
-            )
+            scores = (found[f"{data}, {order}"]["mse"] for order in ORDERS)
+            gaps = (difference(each[name], each[rival]) for each in scores)
+            cells.append(" / ".join(f"{mean:+.2f} ± {half:.2f}" for mean, half in gaps))
         lines.append(f"| {' | '.join((*cells, '', ''))} |")
     return "\n".join(lines)
 
