@@ -14,7 +14,7 @@ from benchmarks.common.paths import DOCS
 PAGE = DOCS / "research" / "multikernel.md"
 OURS = "Corrected SFG"
 RIVALS = ("Raker, 41 kernels", "Raker, 5 spread", "Raker, 5 spread, both corrected")
-HINDSIGHT = "Raker, 5 around the best in hindsight, both"
+HINDSIGHT = ("Raker, 5 around the best in hindsight, both", "Raker, best 5 in hindsight, both")
 
 
 def pages() -> dict[Path, str]:
@@ -34,7 +34,7 @@ def table(found: dict[str, Any]) -> str:
             cells.append(" / ".join(f"{mean:#.3g}" for mean in means))
         cells += [_count(found, name, sets) if name != OURS else "" for sets in (CONFIRMING, CHOOSING)]
         lines.append(f"| {' | '.join(cells)} |")
-    for name, rival in (*((OURS, rival) for rival in RIVALS), (HINDSIGHT, RIVALS[-1])):
+    for name, rival in (*((OURS, rival) for rival in RIVALS), *((name, RIVALS[-1]) for name in HINDSIGHT)):
         cells = [f"*{name}* less *{rival}*", ""]
         for data in CONFIRMING:
             scores = (found[f"{data}, {order}"]["mse"] for order in ORDERS)
