@@ -230,7 +230,7 @@ def _advice(metrics: dict[str, Any], judgement: Judgement) -> str:
         return ""
     assert judgement.best is not None
     undecided, lags = judgement.verdict == "undecided", list(metrics.get("lags") or [])
-    takes_lags = metrics.get("task", "regression") == "regression" and not metrics.get("late_labels")
+    takes_lags = metrics.get("task", "regression") in ("regression", "count") and not metrics.get("late_labels")
     if judgement.best.baseline == "persistence" and takes_lags and not lags:
         how = option("lags", "1", metrics.get("python", False))
         return f"{'more rows may tell, or make' if undecided else 'make'} that an input, with {how}"
