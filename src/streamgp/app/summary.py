@@ -82,7 +82,7 @@ def _print_whole(console: Console, table: Table) -> None:
 
 
 def _rarest(metrics: dict[str, Any]) -> str:
-    """Return how well the rarest class is told from the others; empty where there is none."""
+    """Return how well the rarest class is separated from the others; empty where there is none."""
     if (name := metrics.get("rarest_class")) is None or metrics["roc_auc"][name] is None:
         return ""
     rows = sum(metrics["confusion"][metrics["classes"].index(name)])

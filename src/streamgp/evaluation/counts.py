@@ -242,11 +242,9 @@ class CountMetrics:
 
         `seasons` are those of the stream, in rows, once they are known.
         """
-        if seasons is not None and self._seasonal.seasons is None:
-            self._seasonal.begin(tuple(seasons))
+        if self._seasonal.begin(seasons):  # with late labels some rows were scored before; they are not compared
             names = (*BASELINES, *self._seasonal.errors)
-            if len(names) > len(BASELINES):  # with late labels some rows were scored before; they are not compared
-                self._paired, self._baseline_deviance = PairedLosses(names), np.zeros(len(names))
+            self._paired, self._baseline_deviance = PairedLosses(names), np.zeros(len(names))
         y, exposure = scores.y[:, 0], scores.exposure[:, 0]
         totals = self._total + np.cumsum(y)
         exposures = self._exposure + np.cumsum(exposure)

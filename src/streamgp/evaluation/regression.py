@@ -261,10 +261,8 @@ class RegressionMetrics:
             self._seen[e] = self._seen[e].add(came)
         baselines = np.concatenate([self._baselines, known])
         (persistence, running), self._baselines = np.moveaxis(baselines[: len(y)], 1, 0), baselines[len(y) :]
-        if seasons is not None and self._seasonal.seasons is None:
-            self._seasonal.begin(tuple(seasons))
-            if self._seasonal.seasons:  # with late labels some rows were scored before; they are not compared
-                self._paired = [PairedLosses((*BASELINES, *self._seasonal.errors)) for _ in self.targets]
+        if self._seasonal.begin(seasons):  # with late labels some rows were scored before; they are not compared
+            self._paired = [PairedLosses((*BASELINES, *self._seasonal.errors)) for _ in self.targets]
         seasonal = self._seasonal.next(y, persistence, len(self._baselines))
         whole = there.all(1)
         joint = whole & (self.labelled_rows + np.cumsum(whole) > self.warmup)

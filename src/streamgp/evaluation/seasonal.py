@@ -3,7 +3,7 @@
 What one would use instead of a model where targets have seasons (Hyndman and Athanasopoulos 2021, section 5.2).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -60,11 +60,14 @@ class SeasonalNaive:
         # The last targets that each season needs; until the seasons are known, one array of all that are kept.
         self._pasts = [np.full((0, targets), np.nan)]
 
-    def begin(self, seasons: tuple[int, ...]) -> None:
-        """Take in which seasons there are, each of so many rows; the first call counts."""
-        if self.seasons is not None:
-            return
-        self.seasons = seasons
+    def begin(self, seasons: Iterable[int] | None) -> bool:
+        """Take in which seasons there are, each of so many rows; the first call that knows them counts.
+
+        Return whether it was that one, and there are some: the baselines to compare with are others from here on.
+        """
+        if seasons is None or self.seasons is not None:
+            return False
+        self.seasons = seasons = tuple(seasons)
         names, (past,) = [seasonal_name(season) for season in seasons], self._pasts
         targets = past.shape[1]
         self.errors, self.unflagged = (
@@ -72,6 +75,7 @@ class SeasonalNaive:
         )
         self.scales = usual_change(past, min(seasons, default=1))
         self._pasts = [carried_on(past, season) for season in seasons]
+        return bool(seasons)
 
     def next(
         self, y: Float[np.ndarray, "n e"], persistence: Float[np.ndarray, "n e"], horizon: int
@@ -126,8 +130,7 @@ class SeasonalNaive:
     def from_tree(cls, tree: Mapping[str, Any]) -> "SeasonalNaive":
         """Restore the state that `to_tree` returned."""
         found = cls(len(tree["scales"]), tree["kept"])
-        if tree["seasons"] is not None:
-            found.begin(tuple(tree["seasons"]))
+        found.begin(tree["seasons"])
         found.scales, found._pasts = tree["scales"].copy(), [past.copy() for past in tree["pasts"]]
         for which in ("errors", "unflagged"):
             for name, errors in tree[which].items():

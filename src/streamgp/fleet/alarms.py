@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from streamgp.fleet import FleetEvaluation
     from streamgp.fleet.evaluation import TestedRows
 
-# The share of the keys told that have not changed, at most and in expectation.
+# The share of the keys reported that have not changed, at most and in expectation.
 RATE = 0.1
 
 

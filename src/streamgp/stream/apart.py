@@ -227,7 +227,7 @@ class TargetsLearner(StreamLearner):
         """Draw the targets of the next h rows n times: (n, h, E); those of each target by themselves."""
         if not self._is_apart:
             return super().paths(X, times, n, rng)
-        rng = generator(self.settings, self.state) if rng is None else rng
+        rng = rng or generator(self.settings, self.state)
         return np.concatenate([one.paths(X, times, n, rng) for one in self._each], axis=2)
 
     def kept_rows(self) -> np.ndarray:

@@ -129,9 +129,7 @@ class Driver:
 
     def predict(self, X: Float[np.ndarray, "1 d"], times: np.ndarray | None) -> AnyPredictive:
         """Return the whole distribution of the same."""
-        self._relate()
-        predictive = self._predicted(self._see(X, self._unknown), times)
-        return predictive if self._correlation is None else self._correlation.of(predictive)
+        return self._related(self._predicted(self._see(X, self._unknown), times))
 
     def pass_over(self, X: Float[np.ndarray, "1 d"], times: np.ndarray | None) -> AnyPredictive:
         """Return the same of a row that is taken by itself, and has no target: as a lag its mean stands for that."""
@@ -149,20 +147,22 @@ class Driver:
         self, X: Float[np.ndarray, "1 d"], times: np.ndarray | None, unlearnt: Float[np.ndarray, "w e"]
     ) -> AnyPredictive:
         """Return the same of a row after others that were not learnt, for whose targets `unlearnt` stands."""
-        assert self._row is not None
-        self._relate()
-        seen, ahead, lags = self._see(X, self._unknown), len(unlearnt) + 1.0, self._inputs.lags
+        seen, lags = self._see(X, self._unknown), self._inputs.lags
         if lags.lags:
             wide = lags.learn(unlearnt).widen_next(seen.read.X)
             seen = seen._replace(taken=self._inputs.clip(wide)[0])
-        predictive = self._row.predict(seen.taken, times, seen.read.extra, ahead)
-        limited_to = predictive if self._range is None else self._range.limit(predictive, ahead)
-        return limited_to if self._correlation is None else self._correlation.of(limited_to)
+        return self._related(self._predicted(seen, times, len(unlearnt) + 1.0))
 
-    def _predicted(self, seen: Seen, times: np.ndarray | None) -> Any:
-        """Return the distribution of a row, of a transformed target as far as it is believed."""
-        predictive = self._engine.predict(seen.taken, times, seen.read.extra)
-        return predictive if self._range is None else self._range.limit(predictive)
+    def _predicted(self, seen: Seen, times: np.ndarray | None, ahead: float = 1.0) -> Any:
+        """Return the distribution of a row so far ahead, of a transformed target as far as it is believed."""
+        assert self._row is not None
+        predictive = self._row.predict(seen.taken, times, seen.read.extra, ahead)
+        return predictive if self._range is None else self._range.limit(predictive, ahead)
+
+    def _related(self, predictive: Any) -> AnyPredictive:
+        """Return a prediction with the correlation of the errors of all rows so far, where there is one."""
+        self._relate()
+        return predictive if self._correlation is None else self._correlation.of(predictive)
 
     def _has_seen(self, X: np.ndarray) -> bool:
         """Return whether a row is the last one that was read; it may come in another array."""

@@ -249,9 +249,8 @@ class StreamLearner:
 
         The draws depend on the seed and on the rows learnt, or on a generator.
         """
-        return draw_paths(
-            self.settings, self.state, X, times, n, generator(self.settings, self.state) if rng is None else rng
-        )
+        rng = rng or generator(self.settings, self.state)
+        return draw_paths(self.settings, self.state, X, times, n, rng)
 
     def kept_rows(self) -> np.ndarray:
         """Return inputs of rows of the whole stream without gaps: see `streamgp.stream.attribution`."""
