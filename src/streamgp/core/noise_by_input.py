@@ -57,6 +57,15 @@ _MEAN_ABSOLUTE, _MEAN_BEYOND = 0.8, 0.08  # of a standard normal variable, nearl
 _ABSOLUTE_LOG = 0.5  # from the absolute value of a log standard deviation
 _LEAST_LEVEL, _LEAST_OF_OUTLIERS = 1e-5, 1e-16
 _LEAST_VAR = 1e-12
+FEATURE_CONSTANTS = {
+    "least_level": _LEAST_LEVEL,
+    "least_of_outliers": _LEAST_OF_OUTLIERS,
+    "edge": _EDGE,
+    "mean_absolute": _MEAN_ABSOLUTE,
+    "mean_beyond": _MEAN_BEYOND,
+    "absolute_log": _ABSOLUTE_LOG,
+    "least_var": _LEAST_VAR,
+}
 _LARGEST_SQUARE = 100.0
 _LEAST_SHARE = 1e-4  # of the mean squared error, below which a log of the error says no more
 

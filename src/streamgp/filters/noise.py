@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
-from streamgp.filters.noise_kernel import is_compiled, learn_noise
+from streamgp.filters.noise_kernel import NoiseFields, is_compiled, learn_noise
 from streamgp.numerics import tree
 from streamgp.numerics.arrays import AnyArray, is_jax, namespace, scan
 from streamgp.numerics.checkpoint.encoding import register
@@ -217,8 +217,12 @@ class NoiseKinds(Module):
 
     def _by_kernel(self, state: NoiseState, *rows: np.ndarray | None) -> NoiseState:
         """Return the states before each row and after the last; see `learn_noise`."""
-        discount, half = self._memory
-        return NoiseState(*learn_noise(discount, half, MIN_FACTOR, MAX_LEARNT, state, rows))
+        filters, _, outputs = np.shape(state.rate)
+        return NoiseState(*learn_noise(self.kernel_fields(filters, outputs), state, rows))
+
+    def kernel_fields(self, num_filters: int, num_outputs: int) -> NoiseFields:
+        """Return what the kernel in C is told of them."""
+        return NoiseFields(*self._memory, (MIN_FACTOR, MAX_LEARNT), num_filters, num_outputs)
 
     def _levels(
         self, state: NoiseState, squares: Float[np.ndarray, "m k j e"], is_outlier: Bool[np.ndarray, "m k"] | None

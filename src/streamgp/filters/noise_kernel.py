@@ -19,11 +19,39 @@ def is_compiled() -> bool:
     return _compiled() is not None
 
 
+class NoiseFields:
+    """What the kernel is told of the kinds of noise: `noise_t`.
+
+    Parameters
+    ----------
+    discount, half
+        What is left of each kind's level from row to row, and what a row adds to its shape.
+    constants
+        `MIN_FACTOR` and `MAX_LEARNT` of `streamgp.filters.noise`.
+    num_filters, num_outputs
+        Of the ensemble.
+
+    Attributes
+    ----------
+    at
+        Where the kernel finds it.
+    """
+
+    def __init__(
+        self,
+        discount: Float[np.ndarray, " j"],
+        half: Float[np.ndarray, " j"],
+        constants: tuple[float, float],
+        num_filters: int,
+        num_outputs: int,
+    ) -> None:
+        self._held = discount, half
+        self._fields = _Fields(num_filters, len(discount), num_outputs, *constants, *addresses(discount, half))
+        self.at = ctypes.addressof(self._fields)
+
+
 def learn_noise(
-    discount: Float[np.ndarray, " j"],
-    half: Float[np.ndarray, " j"],
-    min_factor: float,
-    max_learnt: float,
+    fields: NoiseFields,
     state: Sequence[Any],
     rows: Sequence[np.ndarray | None],
 ) -> list[np.ndarray]:
@@ -31,10 +59,8 @@ def learn_noise(
 
     Parameters
     ----------
-    discount, half
-        What is left of each kind's level from row to row, and what a row adds to its shape.
-    min_factor, max_learnt
-        Constants of `streamgp.filters.noise`.
+    fields
+        Of the kinds of noise.
     state
         Shape, rate and error before the rows.
     rows
@@ -45,11 +71,10 @@ def learn_noise(
     for first in state:
         states.append(np.empty((len(rows[0]) + 1, *first.shape)))  # type: ignore[arg-type]
         states[-1][0] = first
-    fields = _Fields(*state[1].shape, min_factor, max_learnt, *addresses(discount, half))
     *numbers, outliers = rows
     given = [None if a is None else np.ascontiguousarray(a, np.float64) for a in numbers]
     given.append(None if outliers is None else np.ascontiguousarray(outliers))
-    _compiled()(ctypes.addressof(fields), len(states[0]) - 1, *addresses(*given, *states))
+    _compiled()(fields.at, len(states[0]) - 1, *addresses(*given, *states))
     return states
 
 

@@ -26,6 +26,13 @@ class CompiledRules:
     fields
         Those of `rules_t`. Arrays of integers are int64, the others float64, rows first; ``weights`` and ``of_rules``
         are changed in place. None: the array is not needed.
+
+    Attributes
+    ----------
+    at
+        Where the kernel finds them.
+    room
+        How many numbers it needs besides for a row.
     """
 
     def __init__(self, fields: Mapping[str, Any]) -> None:
@@ -33,8 +40,9 @@ class CompiledRules:
         of_fields = {name: address(a) if isinstance(a, np.ndarray) else a for name, a in fields.items()}
         self._rules = _Fields(**of_fields)
         K, R = fields["experts"], fields["rules"]
-        memory = np.empty(K + 2 * R * K + 2 * R + fields["most_groups"])
-        self._at, self._memory = ctypes.addressof(self._rules), (memory, address(memory))
+        self.room = K + 2 * R * K + 2 * R + fields["most_groups"]
+        memory = np.empty(self.room)
+        self.at, self._memory = ctypes.addressof(self._rules), (memory, address(memory))
         self._mixed = np.empty(K)
         self._mixed_at = address(self._mixed)
 
@@ -50,11 +58,11 @@ class CompiledRules:
         outliers = None if is_outlier is None else np.ascontiguousarray(is_outlier)
         density = np.ascontiguousarray(log_density, np.float64)
         rows, into = addresses(density, outliers), addresses(mixed, of_rules)
-        return _learn()(self._at, len(density), *rows, least, *into, self._memory[1])
+        return _learn()(self.at, len(density), *rows, least, *into, self._memory[1])
 
     def log_mixed(self) -> Float[np.ndarray, " k"]:
         """Return the log weights, by all rules together, of the experts that are there."""
-        _mix()(self._at, self._mixed_at)
+        _mix()(self.at, self._mixed_at)
         return self._mixed.copy()
 
 

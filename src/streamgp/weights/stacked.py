@@ -39,6 +39,8 @@ class StackedRules:
         Their log weights by every rule; `learn` changes them in place.
     of_rules
         The weights of the rules, in the order in which they are stacked, or their logarithms: see `log_of_rules`.
+    kernel
+        The same in C; None where that was not built.
     """
 
     def __init__(self, rule: WeightRule, state: Any, absent: Bool[np.ndarray, " k"] | None = None) -> None:
@@ -65,7 +67,7 @@ class StackedRules:
         self._soft_old, self._soft_new = np.log1p(-rates), np.log(rates)
         if absent is not None:
             self._set_absent(absent, parts)
-        self._kernel: CompiledRules | None = CompiledRules(self._fields(parts)) if is_compiled() else None
+        self.kernel: CompiledRules | None = CompiledRules(self._fields(parts)) if is_compiled() else None
 
     def _set_state(self, state: Any) -> None:
         """Go on from a state of the rule."""
@@ -161,8 +163,8 @@ class StackedRules:
 
     def log_mixed_here(self) -> Float[np.ndarray, " h"]:
         """Return the log weights of the experts that are there by all rules together."""
-        if self._kernel is not None:
-            return self._kernel.log_mixed()
+        if self.kernel is not None:
+            return self.kernel.log_mixed()
         mixed = self.weights[0].copy()
         if len(self.weights) > 1:
             joint = self.weights + self.log_of_rules[:, None]
@@ -190,10 +192,10 @@ class StackedRules:
         """
         at, n = 0, len(log_density)
         while at < n:
-            if self._kernel is not None:
+            if self.kernel is not None:
                 rest = (None if a is None else a[at:] for a in (mixed, of_rules))
                 outliers = None if is_outlier is None else is_outlier[at:]
-                at += self._kernel.learn(log_density[at:], outliers, least, *rest)
+                at += self.kernel.learn(log_density[at:], outliers, least, *rest)
             if at == n:
                 return
             density = log_density[at]

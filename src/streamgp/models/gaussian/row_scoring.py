@@ -1,13 +1,14 @@
-"""What learns from targets besides the filters, a row at a time: weights, noise and recalibration, in few calls."""
+"""What learns from targets besides the filters, a row at a time: weights, noise and recalibration."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from streamgp.core import noise_by_input, recalibration
+from streamgp.core import noise_by_input, recalibration, trimmed
 from streamgp.filters.noise import NoiseKinds, NoiseState
 from streamgp.models.gaussian.delayed_feedback import ScoringState, drop_non_finite, fill_missing_density
+from streamgp.models.gaussian.scoring_kernel import Learners, ScoringKernel, Sizes, is_compiled
 from streamgp.models.gaussian.target_values import mixed_levels, target_levels, target_values
 from streamgp.numerics.arrays import logsumexp
 from streamgp.weights import OUTLIER_LOG_DENSITY, Mixture, WeightRule, present
@@ -15,29 +16,36 @@ from streamgp.weights.scan import learn_row
 from streamgp.weights.stacked import StackedRules
 
 
-class Experts(NamedTuple):
-    """Mean (k, E), variance and degrees of freedom (None: Gaussian) of all experts."""
+class RowMixture(NamedTuple):
+    """Log weights (k), means and variances (k, E), degrees of freedom (None: Gaussian) of the experts.
 
-    loc: np.ndarray
-    var: np.ndarray
-    dof: np.ndarray | None
-
-
-class _Mixture(NamedTuple):
-    """Log weights, means and variances of the experts, of which none is not finite.
-
-    And the variances with the noise that the row's inputs tell, and the features of that (None: they tell nothing).
+    All are finite. Where noise follows the inputs, the variances are by its `factor` larger; None where it does not.
     """
 
     log_weights: np.ndarray
     loc: np.ndarray
     var: np.ndarray
-    wider: np.ndarray | None
+    dof: np.ndarray | None
+    factor: np.ndarray | None
+
+
+class _Predicted(NamedTuple):
+    """Mean and variance by every filter, the time since the last row, and mean, variance and degrees by each expert.
+
+    And the mixture of those, with the features of its noise by input.
+    """
+
+    filters: tuple[np.ndarray, np.ndarray]
+    gap: float
+    experts: tuple[np.ndarray, np.ndarray, np.ndarray | None]
+    mixture: RowMixture
     phi: np.ndarray | None
 
 
 class RowScoring:
     """`learn_from_targets` of one row after the other, without a horizon.
+
+    It is done by the kernel in C, where that was built (`streamgp.models.gaussian.scoring_kernel`).
 
     Parameters
     ----------
@@ -49,13 +57,15 @@ class RowScoring:
         Which filters rest; None: none ever do.
     inputs
         Which inputs the noise follows; None: none.
+    sizes
+        Of the ensemble.
+    trim
+        What is taken from weights in moments.
 
     Attributes
     ----------
     log_weights
         Those of the experts for the next row.
-    noise, levels, layer
-        As in the state.
     """
 
     def __init__(
@@ -65,22 +75,28 @@ class RowScoring:
         state: ScoringState,
         asleep: Bool[np.ndarray, " f"] | None,
         inputs: Int[np.ndarray, " d"] | None,
+        sizes: Sizes,
+        trim: float,
     ) -> None:
-        self._rule, self._kinds, self._copies = rule, kinds, len(kinds.discounts)
+        self._rule, self._kinds, self._sizes, self._trim = rule, kinds, sizes, trim
         self._rests = asleep is not None
-        self._absent = None if asleep is None or not asleep.any() else np.repeat(asleep, self._copies)
-        self._weights, self.noise, _, self.levels, self.layer = state
-        self._inputs = inputs
-        self._mixed: tuple[Experts, _Mixture] | None = None
-        self._stacked = StackedRules.of(rule, self._weights, self._absent)
-        self.log_weights = self._log_weights()
+        self._absent = None if asleep is None or not asleep.any() else np.repeat(asleep, sizes.kinds)
+        self._weights, self._inputs = state.weights, inputs
+        self._least = OUTLIER_LOG_DENSITY * sizes.outputs
+        self._predicted: _Predicted | None = None
+        self._begin(Learners(state.noise, state.levels, state.layer))
 
-    @property
-    def state(self) -> ScoringState:
-        """Return the state."""
-        rules = self._stacked
-        weights = self._weights if rules is None else rules.now
-        return ScoringState(weights, self.noise, None, self.levels, self.layer)
+    def _begin(self, learners: Learners) -> None:
+        """Go on from the weights as they are, and what else has learnt."""
+        self._learners, self._kernel = learners, None
+        self._stacked = StackedRules.of(self._rule, self._weights, self._absent)
+        if self._stacked is None or not is_compiled():
+            self.log_weights = self._log_weights()
+            return
+        which = None if learners.layer is None else self._inputs
+        given = self._stacked, self._kinds, learners, which, self._least, self._trim, self._rests
+        self._kernel = ScoringKernel(self._sizes, *given)
+        self.log_weights = self._kernel.log_weights
 
     def _log_weights(self) -> Float[np.ndarray, " k"]:
         rules = self._stacked
@@ -88,25 +104,70 @@ class RowScoring:
             return np.asarray(present(self._rule.predict(self._weights), self._absent))
         return rules.log_mixed()
 
-    def experts(self, loc: Float[np.ndarray, "f e"], var: Float[np.ndarray, " f"], gap: float) -> Experts:
-        """Return what the experts predict of a row, a time after the last one, from what the filters do."""
-        spread = np.broadcast_to(var[:, None], loc.shape)
-        if self.noise is None:
-            return Experts(loc, spread, None)
-        for_one = NoiseState(*(a[None] for a in self.noise))
-        found = self._kinds.predict(for_one, loc[None], spread[None], np.full(1, gap))
-        return Experts(*(np.asarray(a[0]) for a in found))
+    @property
+    def state(self) -> ScoringState:
+        """Return the state."""
+        noise, levels, layer = self._learners if self._kernel is None else self._kernel.learners
+        return ScoringState(self._weights_now, noise, None, levels, layer)
+
+    @property
+    def _weights_now(self) -> Any:
+        return self._weights if self._stacked is None else self._stacked.now
+
+    @property
+    def rules(self) -> Float[np.ndarray, " r"] | None:
+        """The weights of several rules for the next row; None of a single one."""
+        return np.exp(self._weights_now.log_weights) if isinstance(self._rule, Mixture) else None
+
+    @property
+    def shares(self) -> Float[np.ndarray, "e j"] | None:
+        """The shares of the map by which the next row is recalibrated; None: it is not."""
+        levels = self._learners.levels if self._kernel is None else self._kernel.levels
+        return None if levels is None else recalibration.shares(levels)
+
+    def predict(
+        self, loc: Float[np.ndarray, "f e"], var: Float[np.ndarray, " f"], gap: float, row: Float[np.ndarray, "1 w"]
+    ) -> None:
+        """Predict a `row`, a time after the last one, from what the filters do; `learn` learns the last of them."""
+        if self._kernel is not None:
+            self._kernel.predict(loc, var, gap, row)
+            return
+        dof, (noise, _, layer) = None, self._learners
+        experts = loc, np.broadcast_to(var[:, None], loc.shape)
+        filters = experts
+        if noise is not None:
+            for_one = NoiseState(*(a[None] for a in noise))
+            *experts, dof = (np.asarray(a[0]) for a in self._kinds.predict(for_one, *_one(*filters), np.full(1, gap)))
+        log_weights, means, variances = drop_non_finite(self.log_weights, *experts)
+        phi = factor = None
+        if layer is not None:
+            phi = noise_by_input.features(self._inputs, row, *_one(log_weights, means, variances))
+            factor = layer.factor(phi)[0]
+            variances = variances * factor
+        mixture = RowMixture(log_weights, means, variances, dof, factor)
+        self._predicted = _Predicted(filters, gap, (*experts, dof), mixture, phi)
+
+    def mixture(self) -> RowMixture:
+        """Return what was predicted last."""
+        if self._kernel is not None:
+            return RowMixture(*self._kernel.mixture())
+        assert self._predicted is not None
+        return self._predicted.mixture
+
+    def moments(self) -> tuple[Float[np.ndarray, " e"], Float[np.ndarray, " e"]]:
+        """Return mean and variance of the same, which are there until the next row."""
+        if self._kernel is not None:
+            return self._kernel.moments()
+        log_weights, loc, var, *_ = self.mixture()
+        weights, shares = trimmed(np.exp(log_weights), self._trim), self.shares
+        mean = weights @ loc
+        variance = weights @ (var + np.square(loc - mean))
+        return mean, variance if shares is None else variance * recalibration.variance_factor(shares)
 
     def learn(
-        self,
-        experts: Experts,
-        filters: tuple[Float[np.ndarray, "f e"], Float[np.ndarray, " f"]],
-        y: Float[np.ndarray, " e"],
-        gap: float,
-        is_outlier: Bool[np.ndarray, " f"] | None,
-        row: Float[np.ndarray, "1 w"],
+        self, y: Float[np.ndarray, " e"], is_outlier: Bool[np.ndarray, " f"] | None
     ) -> tuple[bool | None, float | None]:
-        """Learn a `row`, of which `experts` and `filters` have predicted mean and variance, after a time `gap`.
+        """Learn the target of the row that was predicted last.
 
         Returns
         -------
@@ -114,85 +175,66 @@ class RowScoring:
             Whether the row was an outlier to most of the weight (None: no filter has a guard), and the log density of
             its target (NaN if it was; None: no filter ever rests).
         """
-        dof = None if experts.dof is None else experts.dof[None]
-        said, below = target_values(experts.loc[None], experts.var[None], dof, y[None], self._copies)
+        density: np.ndarray | None
+        if self._kernel is None:
+            flagged, score, density = self._learn_in_numpy(y, is_outlier)
+        else:
+            flagged, score, density = self._kernel.learn(y, is_outlier)
+        if density is not None:
+            self._weigh(density, is_outlier)
+        return None if is_outlier is None else flagged, score if self._rests else None
+
+    def _learn_in_numpy(
+        self, y: Float[np.ndarray, " e"], is_outlier: Bool[np.ndarray, " f"] | None
+    ) -> tuple[bool, float, Float[np.ndarray, " k"]]:
+        """Do what `ScoringKernel.learn` does, but for the weights."""
+        assert self._predicted is not None
+        (mean, spread), gap, (loc, var, dof), _, _ = self._predicted
+        said, below = target_values(*_one(loc, var, dof, y), self._sizes.kinds)
         density = np.asarray(fill_missing_density(said[0].sum(-1)))
-        outlying = None if is_outlier is None or not is_outlier.any() else np.repeat(is_outlier, self._copies)
-        flagged = None if is_outlier is None else False
+        outlying, flagged, score = self._outlying(is_outlier), False, np.nan
         if outlying is not None:
-            flagged = 1.0 - np.exp(self.log_weights[outlying]).sum() < 0.5
-        score = None
-        if self._rests:
-            score = np.nan if flagged else float(logsumexp(self.log_weights + density))
-        self._learn_levels(experts, below, y[None], dof, row, bool(flagged))
-        if self.noise is not None:
-            mean, spread = filters
-            error, spread = y - mean, np.broadcast_to(spread[:, None], mean.shape)
-            self.noise = self._kinds.update(self.noise, error, spread, np.asarray(gap), is_outlier)
-        self._mixed = None
-        self._weigh(density, outlying, OUTLIER_LOG_DENSITY * len(y))
-        return flagged, score
+            flagged = bool(1.0 - np.exp(self.log_weights[outlying]).sum() < 0.5)
+        if self._rests and not flagged:
+            score = float(logsumexp(self.log_weights + density))
+        noise, *rest = self._learnt_levels(below, y, flagged)
+        if noise is not None:
+            noise = self._kinds.update(noise, y - mean, spread, np.asarray(gap), is_outlier)
+        self._learners = Learners(noise, *rest)
+        return flagged, score, density
 
-    def mixture(
-        self, experts: Experts, row: Float[np.ndarray, "1 w"]
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
-        """Return log weights, means, variances and degrees of freedom of the experts in the prediction of a `row`."""
-        log_weights, loc, var, wider, _ = self._mixture(experts, row)
-        return log_weights, loc, var if wider is None else wider, experts.dof
-
-    def factor(self, experts: Experts, row: Float[np.ndarray, "1 w"]) -> Float[np.ndarray, "1 e"] | None:
-        """Return by what noise that follows the inputs multiplies the variances of a `row`; None if it does not."""
-        phi = self._mixture(experts, row).phi
-        return None if phi is None or self.layer is None else self.layer.factor(phi)
-
-    @property
-    def rules(self) -> Float[np.ndarray, " r"] | None:
-        """The weights of several rules for the next row; None of a single one."""
-        weights: Any = self.state.weights
-        return np.exp(weights.log_weights) if isinstance(self._rule, Mixture) else None
-
-    def _mixture(self, experts: Experts, row: np.ndarray) -> _Mixture:
-        """Return what `mixture` does, with the features of its noise; kept until a row is learnt."""
-        if self._mixed is None or self._mixed[0] is not experts:
-            log_weights, loc, var = drop_non_finite(self.log_weights, *experts[:2])
-            phi = wider = None
-            if self.layer is not None:
-                phi = noise_by_input.features(self._inputs, row, log_weights[None], loc[None], var[None])
-                wider = var * self.layer.factor(phi)
-            self._mixed = experts, _Mixture(log_weights, loc, var, wider, phi)
-        return self._mixed[1]
-
-    def _learn_levels(
-        self,
-        experts: Experts,
-        below: Float[np.ndarray, "1 k e"],
-        y: Float[np.ndarray, "1 e"],
-        dof: np.ndarray | None,
-        row: np.ndarray,
-        flagged: bool,
-    ) -> None:
+    def _learnt_levels(self, below: Float[np.ndarray, "1 k e"], y: Float[np.ndarray, " e"], flagged: bool) -> Learners:
         """Let noise by input and recalibration learn at which levels the targets came."""
-        if self.levels is None and self.layer is None:
-            return
-        log_weights, loc, _, wider, phi = self._mixture(experts, row)
-        u = mixed_levels(log_weights[None], below)
-        if self.layer is not None and wider is not None and phi is not None:
+        noise, levels, layer = self._learners
+        assert self._predicted is not None
+        mixture, phi = self._predicted.mixture, self._predicted.phi
+        u = mixed_levels(mixture.log_weights[None], below)
+        if layer is not None and phi is not None:
             square = noise_by_input.squared_scores(u, np.ones(1, bool), np.array([flagged]))
-            self.layer, *_ = self.layer.learn_rows(phi, square)
-            if self.levels is not None:
-                u = mixed_levels(log_weights[None], target_levels(loc[None], wider[None], dof, y, self._copies))
-        if self.levels is not None:
-            self.levels = recalibration.learn(self.levels, u[0])
+            layer, *_ = layer.learn_rows(phi, square)
+            wider = target_levels(*_one(mixture.loc, mixture.var, mixture.dof, y), self._sizes.kinds)
+            u = mixed_levels(mixture.log_weights[None], wider)
+        return Learners(noise, None if levels is None else recalibration.learn(levels, u[0]), layer)
 
-    def _weigh(self, density: Float[np.ndarray, " k"], outlying: Bool[np.ndarray, " k"] | None, least: float) -> None:
+    def _outlying(self, is_outlier: Bool[np.ndarray, " f"] | None) -> Bool[np.ndarray, " k"] | None:
+        """Return to which experts the row is an outlier; None if to none."""
+        return None if is_outlier is None or not is_outlier.any() else np.repeat(is_outlier, self._sizes.kinds)
+
+    def _weigh(self, density: Float[np.ndarray, " k"], is_outlier: Bool[np.ndarray, " f"] | None) -> None:
         """Let the rules learn what the experts said of a row."""
-        rules = self._stacked
+        rules, outlying = self._stacked, self._outlying(is_outlier)
+        learners = self._learners if self._kernel is None else self._kernel.learners
         if rules is not None and np.isfinite(density).all():
             outliers = None if outlying is None else outlying[None, rules.here]
-            rules.learn(density[None, rules.here], outliers, least)
+            rules.learn(density[None, rules.here], outliers, self._least)
+            self._weights = rules.now
         else:
-            state: Any = self.state.weights
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-                self._weights = learn_row(self._rule, state, density, outlying, least, self._absent)
-            self._stacked = StackedRules.of(self._rule, self._weights, self._absent)
-        self.log_weights = self._log_weights()
+                now = self._weights_now
+                self._weights = learn_row(self._rule, now, density, outlying, self._least, self._absent)
+        self._begin(learners)
+
+
+def _one(*arrays: np.ndarray | None) -> list[Any]:
+    """Return arrays of a row as those of several."""
+    return [None if a is None else a[None] for a in arrays]

@@ -7,15 +7,16 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from streamgp.bases.base import Basis
-from streamgp.core import Info, Moments, Predictive, recalibration, trimmed
+from streamgp.core import Info, Moments, Predictive
 from streamgp.filters.engine.cpu import as_numpy
 from streamgp.filters.engine.rowfilter import RowPrediction
 from streamgp.filters.guard import RowGuard
 from streamgp.filters.kalman import FilterState
 from streamgp.models.gaussian.model import Ensemble
 from streamgp.models.gaussian.resting import BLOCK, rested
-from streamgp.models.gaussian.row_scoring import Experts, RowScoring
+from streamgp.models.gaussian.row_scoring import RowScoring
 from streamgp.models.gaussian.row_stack import RowStack
+from streamgp.models.gaussian.scoring_kernel import Sizes
 from streamgp.models.gaussian.state import EnsembleState
 from streamgp.numerics.precision import float64
 from streamgp.numerics.standardise import Standardiser, standardise
@@ -97,55 +98,49 @@ class SingleRow:
         self._used = {i: self._bases[i] for stack in self._working for i in stack.groups}
         self._regions = [basis for basis in self._used.values() if type(basis).outside is not Basis.outside]
         resting, inputs = None if self._resting is None else asleep, as_numpy(self._model.noise_inputs)
-        self._scoring = RowScoring(self._rule, self._model.noise, as_numpy(state.scoring), resting, inputs)
+        sizes = Sizes(
+            len(self._model.order), len(self._model.noise.discounts), self._model.num_outputs, len(self._inputs[0])
+        )
+        scoring = as_numpy(state.scoring)
+        self._scoring = RowScoring(self._rule, self._model.noise, scoring, resting, inputs, sizes, self._trim)
         self._learnt, self._passed, self._weight_sum = 0, 0.0, np.zeros(self._model.num_experts)
         self.last_time = float(state.last_time)
         self._last: tuple[np.ndarray, float, Filters] | None = None
-        self._mixed: Experts | None = None
-        self._moments: tuple[np.ndarray, np.ndarray] | None = None
+        self._scored: Filters | None = None
         self._is_outside = False
 
     def moments(self, X: Row, times: np.ndarray | None = None, extra: np.ndarray | None = None) -> Moments:
         """Predict mean and standard deviation of the mixture."""
         center, scale = self._targets
         found = self._predict_filters(X, times, extra)
-        mean, variance = (found.loc, found.var[:, None]) if self._one else self._mean_and_variance(found)
-        return Moments(center + scale * mean, scale * np.sqrt(variance))
+        if self._one:
+            return Moments(center + scale * found.loc, scale * np.sqrt(found.var[:, None]))
+        self._score(found)
+        mean, variance = self._scoring.moments()
+        return Moments((center + scale * mean)[None], (scale * np.sqrt(variance))[None])
 
-    def _mean_and_variance(self, filters: Filters) -> tuple[np.ndarray, np.ndarray]:
-        """Return those of the mixture, standardised; kept as `_predict_filters` is."""
-        found = self._moments
-        if found is None:
-            log_weights, loc, var, _ = self._mixture(filters)
-            weights = trimmed(np.exp(log_weights), self._trim)
-            mean = weights @ loc
-            variance = weights @ (var + np.square(loc - mean))
-            if self._scoring.levels is not None:
-                variance = variance * recalibration.variance_factor(recalibration.shares(self._scoring.levels))
-            self._moments = found = np.asarray(mean)[None], np.asarray(variance)[None]
-        return found
+    def _score(self, filters: Filters) -> None:
+        """Let the scoring know what the filters predict, if it does not."""
+        if self._scored is not filters:
+            self._scoring.predict(*self._in_users_order(filters), filters.elapsed, filters.row)
+            self._scored = filters
 
     def predict(
         self, X: Row, times: np.ndarray | None = None, extra: np.ndarray | None = None, ahead: float = 1.0
     ) -> Predictive:
         """Predict the whole distribution of a row, which without times is so many rows `ahead` of the last one."""
-        filters = self._predict_filters(X, times, extra, ahead)
-        log_weights, loc, var, dof = self._mixture(filters)
-        center, scale = self._targets
-        shares = None if self._scoring.levels is None else recalibration.shares(self._scoring.levels)[None]
+        self._score(self._predict_filters(X, times, extra, ahead))
+        log_weights, loc, var, dof, factor = self._scoring.mixture()
+        (center, scale), shares = self._targets, self._scoring.shares
         return Predictive(
             log_weights[None],
             (center + scale * loc)[None],
             (scale**2 * var)[None],
             None if dof is None else dof[None],
             self._trim,
-            shares,
-            noise=self._scoring.factor(self._experts(filters), filters.row),
+            None if shares is None else shares[None],
+            noise=None if factor is None else factor[None],
         )
-
-    def _mixture(self, filters: Filters) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
-        """Return log weights, means, variances and degrees of freedom of the experts, standardised."""
-        return self._scoring.mixture(self._experts(filters), filters.row)
 
     def update(
         self,
@@ -168,10 +163,8 @@ class SingleRow:
             if self._resting is not None:
                 self._weight_sum += self.weights
                 self._learnt, self._passed = self._learnt + 1, self._passed + predicted.elapsed
-            experts, filters = self._experts(predicted), self._in_users_order(predicted)
-            is_flagged, score = self._scoring.learn(
-                experts, filters, target, predicted.elapsed, is_outlier, predicted.row
-            )
+            self._score(predicted)
+            is_flagged, score = self._scoring.learn(target, is_outlier)
             flagged = None if is_flagged is None else np.array([is_flagged])
             if score is not None:
                 self._watch(score)
@@ -216,12 +209,6 @@ class SingleRow:
     def _in_users_order(self, filters: Filters) -> tuple[np.ndarray, np.ndarray]:
         """Return mean (f, E) and variance (f,) of every filter; NaN of those that rest."""
         return self._by_filter(filters.loc, np.nan), self._by_filter(filters.var, np.nan)
-
-    def _experts(self, filters: Filters) -> Experts:
-        """Return what all experts predict; kept as `_predict_filters` is."""
-        if self._mixed is None:
-            self._mixed = self._scoring.experts(*self._in_users_order(filters), filters.elapsed)
-        return self._mixed
 
     @property
     def restarted(self) -> frozenset[int]:
@@ -277,5 +264,5 @@ class SingleRow:
             parts = [stack.predict(phis, elapsed, noise) for stack in self._working]
         loc = np.concatenate([part.loc.reshape(-1, self._model.num_outputs) for part in parts])
         found = Filters(parts, loc, np.concatenate([part.var.ravel() for part in parts]), elapsed, row)
-        self._last, self._mixed, self._moments = (X, noise, found), None, None
+        self._last = X, noise, found
         return found

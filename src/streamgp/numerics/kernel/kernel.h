@@ -56,6 +56,44 @@ typedef struct {
 /* Learn a row's standardised innovations z (E); return the factor on its variance, 1 unless it is an outlier. */
 double learn_innovation(guard_t guard, const guard_rules_t *rules, const double *z, int outputs, int *is_outlier);
 
+/* The rules of a mixture side by side, see weights.c: fields of `StackedRules`.
+ *
+ * `mass` and `left` are NULL if no expert is absent.
+ */
+typedef struct {
+    int64_t experts, rules, bayes, shares, soft, pools, most_groups, is_linear;
+    double fresh, least_total;
+    double *weights, *of_rules; /* R x K, R: changed in place */
+    const double *keep, *add, *soft_old, *soft_new;
+    const int64_t *pool_share, *pool_group; /* which share a pool belongs to, the group of each expert */
+    const double *pool_rate, *pooled;       /* what a pool passes on, and the absent experts' part in each group */
+    const double *mass, *left;
+} weight_rules_t;
+
+/* Levels of the noise, see noise.c: k filters, J kinds, E outputs; discounts and gains of the kinds (J each). */
+typedef struct {
+    int64_t filters, kinds, outputs;
+    double min_factor, max_learnt;
+    const double *discount, *half;
+} noise_t;
+
+/* The constants of streamgp.core.noise_by_input, in the order of its `KERNEL_CONSTANTS`. */
+typedef struct {
+    double walk, max_log_variance, max_ratio, max_square, fisher, switching, dof, tail;
+} layer_t;
+
+/* What a file offers to the others. */
+EXPORT void target_values(int64_t n, int64_t K, int64_t E, int64_t kinds, const double *loc, const double *var,
+                          const double *dof, const double *y, double *log_density, double *below);
+EXPORT int64_t learn_weights(const weight_rules_t *x, int64_t n, const double *log_density, const uint8_t *is_outlier,
+                             double least, double *mixed, double *of_rules, double *memory);
+EXPORT void learn_noise(const noise_t *x, int64_t n, const double *error, const double *var, const double *left,
+                        const double *known, const uint8_t *is_outlier, double *shapes, double *rates, double *errors);
+EXPORT void learn_log_variances(int64_t n, int E, int F, const double *phi, const double *square,
+                                const double *prior_var, const layer_t *rules, double *mean, double *cov,
+                                double *share, double *means, double *shares, double *gain);
+void count_factors(int64_t J, double memory, const double *density, const double *now, double *after);
+
 /* See student_t.c. */
 double log_gamma_ratio(double a);
 double hill(double kernel, double dof);

@@ -3,13 +3,8 @@
 
 #include "kernel.h"
 
-/* The constants of streamgp.core.noise_by_input, in the order of its `KERNEL_CONSTANTS`. */
-typedef struct {
-    double walk, max_log_variance, max_ratio, max_square, fisher, switching, dof, tail;
-} rules_t;
-
 /* Return the squared score of a target whose variance is e^h times as large as that by which it has `square`. */
-static double rescaled(double square, double h, const rules_t *rules)
+static double rescaled(double square, double h, const layer_t *rules)
 {
     return rules->tail * log1p(expm1(fmin(square, 100.0) / rules->tail) * exp(-h));
 }
@@ -18,7 +13,7 @@ static double rescaled(double square, double h, const rules_t *rules)
  *
  * A negative one is that of an outlier, which teaches nothing unless the layer has it for a usual row.
  */
-static void learn_square(int F, const double *phi, double square, const double *prior_var, const rules_t *rules,
+static void learn_square(int F, const double *phi, double square, const double *prior_var, const layer_t *rules,
                          double *mean, double *cov, double *share, double *gain)
 {
     double h = 0.0, s = rules->fisher;
@@ -52,7 +47,7 @@ static void learn_square(int F, const double *phi, double square, const double *
 
 /* Learn the squares (n, E), of which NaN teaches nothing, in place; write what was believed before each row. */
 EXPORT void learn_log_variances(int64_t n, int E, int F, const double *phi, const double *square,
-                                const double *prior_var, const double *rules, double *mean, double *cov,
+                                const double *prior_var, const layer_t *rules, double *mean, double *cov,
                                 double *share, double *means, double *shares, double *gain)
 {
     for (int64_t i = 0; i < n; i++)
@@ -62,7 +57,7 @@ EXPORT void learn_log_variances(int64_t n, int E, int F, const double *phi, cons
                 means[row * F + j] = mean[e * F + j];
             shares[row] = share[e];
             if (!isnan(square[row]))
-                learn_square(F, phi + row * F, square[row], prior_var, (const rules_t *)rules, mean + e * F,
+                learn_square(F, phi + row * F, square[row], prior_var, rules, mean + e * F,
                              cov + (int64_t)e * F * F, share + e, gain);
         }
 }

@@ -3,13 +3,6 @@
 
 #include "kernel.h"
 
-/* Sizes and constants: k filters, J kinds, E outputs; discounts and gains of the kinds (J each). */
-typedef struct {
-    int64_t filters, kinds, outputs;
-    double min_factor, max_learnt;
-    const double *discount, *half;
-} noise_t;
-
 /* Learn n rows: errors and variances of the filters (n x k x E), what is left of an error by kind (n x J).
  *
  * `known` (n x k x E) are the last errors known at each row; NULL: those of the row before, which outliers (n x k, or

@@ -7,17 +7,6 @@
 
 #include "kernel.h"
 
-/* Fields of `StackedRules`; `mass` and `left` are NULL if no expert is absent. */
-typedef struct {
-    int64_t experts, rules, bayes, shares, soft, pools, most_groups, is_linear;
-    double fresh, least_total;
-    double *weights, *of_rules; /* R x K, R: changed in place */
-    const double *keep, *add, *soft_old, *soft_new;
-    const int64_t *pool_share, *pool_group; /* which share a pool belongs to, the group of each expert */
-    const double *pool_rate, *pooled;       /* what a pool passes on, and the absent experts' part in each group */
-    const double *mass, *left;
-} rules_t;
-
 /* Room for one row: densities (K), joint and likely (R x K), totals and their logs (R), groups. */
 typedef struct {
     double *density, *joint, *likely, *total, *log_total, *group;
@@ -45,10 +34,13 @@ static double log_sum(double a, double b)
     return most + log1p(exp(least - most));
 }
 
-static double weight_of(const rules_t *x, int64_t r) { return x->is_linear ? x->of_rules[r] : exp(x->of_rules[r]); }
+static double weight_of(const weight_rules_t *x, int64_t r)
+{
+    return x->is_linear ? x->of_rules[r] : exp(x->of_rules[r]);
+}
 
 /* Bound the log densities of a row that is an outlier to some by `least` and the log of their weight. */
-static void bound(const rules_t *x, const uint8_t *is_outlier, double least, double *density)
+static void bound(const weight_rules_t *x, const uint8_t *is_outlier, double least, double *density)
 {
     int64_t K = x->experts;
     double all = 0.0, mistrust = 0.0;
@@ -68,7 +60,7 @@ static void bound(const rules_t *x, const uint8_t *is_outlier, double least, dou
         density[k] = log_sum(density[k], bounded);
 }
 
-static void learn_shares(const rules_t *x, row_t row, double together)
+static void learn_shares(const weight_rules_t *x, row_t row, double together)
 {
     int64_t K = x->experts;
     for (int64_t s = 0; s < x->shares; s++) {
@@ -101,7 +93,7 @@ static void learn_shares(const rules_t *x, row_t row, double together)
     }
 }
 
-static void learn_soft(const rules_t *x, row_t row)
+static void learn_soft(const weight_rules_t *x, row_t row)
 {
     int64_t K = x->experts;
     for (int64_t s = 0; s < x->soft; s++) {
@@ -123,7 +115,7 @@ static void learn_soft(const rules_t *x, row_t row)
 }
 
 /* Weigh the rules by the density that each gave the target. */
-static void weigh_rules(const rules_t *x, row_t row)
+static void weigh_rules(const weight_rules_t *x, row_t row)
 {
     int64_t R = x->rules;
     if (x->is_linear) {
@@ -147,7 +139,7 @@ static void weigh_rules(const rules_t *x, row_t row)
  *
  * In `row.likely` are the new weights in the end, not in logs.
  */
-static int learn_row(const rules_t *x, row_t row)
+static int learn_row(const weight_rules_t *x, row_t row)
 {
     int64_t K = x->experts, R = x->rules;
     double top = largest(row.density, K), together = 0.0, left = 0.0;
@@ -185,7 +177,7 @@ static int learn_row(const rules_t *x, row_t row)
 }
 
 /* Return the log weight of expert k by all rules together. */
-static double mixed_of(const rules_t *x, int64_t k)
+static double mixed_of(const weight_rules_t *x, int64_t k)
 {
     double most = -INFINITY, sum = 0.0;
     for (int64_t r = 0; r < x->rules; r++)
@@ -197,7 +189,7 @@ static double mixed_of(const rules_t *x, int64_t k)
 }
 
 /* Let log weights of the experts that are here sum to one, where others are not. */
-static void normalise(const rules_t *x, double *mixed)
+static void normalise(const weight_rules_t *x, double *mixed)
 {
     if (!x->mass)
         return;
@@ -209,7 +201,7 @@ static void normalise(const rules_t *x, double *mixed)
 }
 
 /* Write the log weights of the experts that are here by all rules together. */
-EXPORT void mix_weights(const rules_t *x, double *mixed)
+EXPORT void mix_weights(const weight_rules_t *x, double *mixed)
 {
     for (int64_t k = 0; k < x->experts; k++)
         mixed[k] = mixed_of(x, k);
@@ -217,7 +209,7 @@ EXPORT void mix_weights(const rules_t *x, double *mixed)
 }
 
 /* Do the same after a row, from the rules' new weights (R x K), which are not in logs. */
-static void mix_learnt(const rules_t *x, const double *weights, double *mixed)
+static void mix_learnt(const weight_rules_t *x, const double *weights, double *mixed)
 {
     int64_t K = x->experts;
     memset(mixed, 0, (size_t)K * sizeof(double));
@@ -236,7 +228,7 @@ static void mix_learnt(const rules_t *x, const double *weights, double *mixed)
  * `is_outlier` (n x K) may be NULL. What all rules say together after each row, and the weights of the rules then, are
  * written to `mixed` and `of_rules`, if not NULL.
  */
-EXPORT int64_t learn_weights(const rules_t *x, int64_t n, const double *log_density, const uint8_t *is_outlier,
+EXPORT int64_t learn_weights(const weight_rules_t *x, int64_t n, const double *log_density, const uint8_t *is_outlier,
                              double least, double *mixed, double *of_rules, double *memory)
 {
     int64_t K = x->experts, R = x->rules;
