@@ -46,7 +46,7 @@ class Learners(NamedTuple):
 
 
 class ScoringKernel:
-    """The compiled form of a `RowScoring`; arrays of what it finds are there until the next row.
+    """The compiled form of a `RowScoring`.
 
     Parameters
     ----------
@@ -152,11 +152,11 @@ class ScoringKernel:
         mean, variance = self._row["moments"]
         return mean, variance
 
-    def mixture(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]:
+    def mixture(self) -> list[np.ndarray | None]:
         """Return its log weights, means, variances and degrees of freedom, and the factor of noise by input."""
-        of, (has_noise, _, has_layer) = self._row, self._has
-        dof, factor = of["dof"] if has_noise else None, of["factor"].copy() if has_layer else None
-        return of["weights"].copy(), of["sound_loc"], of["wider"], None if dof is None else dof.copy(), factor
+        has_noise, _, has_layer = self._has
+        known = (("weights", True), ("sound_loc", True), ("wider", True), ("dof", has_noise), ("factor", has_layer))
+        return [self._row[name].copy() if is_known else None for name, is_known in known]
 
     def learn(
         self, y: Float[np.ndarray, " e"], is_outlier: Bool[np.ndarray, " f"] | None
