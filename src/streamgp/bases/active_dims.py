@@ -4,7 +4,7 @@ from typing import Any
 
 from jaxtyping import Bool, Float
 
-from streamgp.bases.base import Basis
+from streamgp.bases.base import Basis, Evaluator
 from streamgp.core import AnyArray
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.module import static_field
@@ -38,9 +38,19 @@ class ActiveDims(Basis):
         """Return the number of all inputs, those that `basis` does not use included."""
         return self.inputs
 
+    @property
+    def largest_product(self) -> float:
+        """Return that of `basis`."""
+        return self.basis.largest_product
+
     def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
         """Apply `basis` to its inputs alone."""
         return self.basis(self._own(X))
+
+    def evaluator(self) -> Evaluator:
+        """Return the map with that of `basis`."""
+        evaluate = self.basis.evaluator()
+        return lambda X: evaluate(self._own(X))
 
     def outside(self, X: Float[AnyArray, "n d"]) -> Bool[AnyArray, "*stack n"]:
         """Flag rows whose inputs of `basis` lie outside its region."""

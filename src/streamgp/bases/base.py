@@ -10,6 +10,9 @@ from streamgp.core import AnyArray, namespace
 from streamgp.numerics.keys import Key
 from streamgp.numerics.module import Module
 
+Evaluator: TypeAlias = Callable[[AnyArray], AnyArray]
+"""Takes rows (n, D) to their features (..., n, F), as a `Basis` does."""
+
 Pullback: TypeAlias = Callable[[np.ndarray], dict[str, Any]]
 """Takes the gradient of a number by the features (n, F) to that by each `trainable` field, in natural units."""
 
@@ -42,6 +45,14 @@ class Basis(Module):
         """Return D, the length of x."""
         raise NotImplementedError
 
+    @property
+    def largest_product(self) -> float:
+        """Return how many numbers the largest matrix has that a row is multiplied by: D F, or less.
+
+        BLAS shares large products among threads.
+        """
+        return self.num_inputs * self.num_features
+
     def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
         """Return the design matrix: one row phi(x)' for each row of `X`.
 
@@ -49,6 +60,10 @@ class Basis(Module):
         (a stack of bases) give a design matrix for each; a basis without hyperparameters gives a single one.
         """
         raise NotImplementedError
+
+    def evaluator(self) -> Evaluator:
+        """Return the map itself, with what does not depend on rows computed once: single rows ask for it often."""
+        return self
 
     def features_and_pullback(self, X: Float[AnyArray, "n d"]) -> tuple[Float[AnyArray, "n f"], Pullback]:
         """Return the design matrix of one basis, and the product of a vector with its Jacobian, in NumPy.

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from jaxtyping import Float, Int
 
-from streamgp.bases.base import Basis
+from streamgp.bases.base import Basis, Evaluator
 from streamgp.bases.leaves import Splits, leaf_sums, splits_of
 from streamgp.core import AnyArray, namespace
 from streamgp.numerics import keys
@@ -35,6 +35,11 @@ def held_out(n: int) -> Int[np.ndarray, " m"]:
 def beside_plane(X: Float[AnyArray, "n d"], predicted: Float[AnyArray, "*stack n e"]) -> Float[AnyArray, "..."]:
     """Place a constant and the inputs before what something predicts."""
     xp = namespace(X, predicted)
+    if xp is np:
+        D = X.shape[1]
+        found = np.empty((*predicted.shape[:-1], D + 1 + predicted.shape[-1]), X.dtype)
+        found[..., 0], found[..., 1 : D + 1], found[..., D + 1 :] = 1.0, X, predicted
+        return found
     plane = xp.concatenate([xp.ones_like(X[:, :1]), X], axis=1)
     return xp.concatenate([xp.broadcast_to(plane, (*predicted.shape[:-1], plane.shape[1])), predicted], axis=-1)
 
@@ -79,8 +84,12 @@ class Boosted(Basis):
 
     def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
         """Place a constant and the inputs before the trees' predictions."""
-        sums = leaf_sums(X, Splits(self.feature, self.threshold, self.remaining), self.value)
-        return beside_plane(X, (sums + self.offset[..., None, :]).astype(X.dtype))
+        return self.evaluator()(X)
+
+    def evaluator(self) -> Evaluator:
+        """Return the map with the splits as the kernel in C reads them."""
+        sums, offset = leaf_sums(Splits(self.feature, self.threshold, self.remaining), self.value), self.offset
+        return lambda X: beside_plane(X, (sums(X) + offset[..., None, :]).astype(X.dtype))
 
     def honest_rows(self, n: int) -> Int[np.ndarray, " m"]:
         """Return the rows that are `held_out`."""

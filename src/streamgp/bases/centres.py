@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from streamgp.bases.base import Evaluator
 from streamgp.core import AnyArray, namespace
 from streamgp.numerics import keys
 from streamgp.numerics.keys import Key
@@ -26,16 +27,27 @@ def bumps(
     X: Float[AnyArray, "*any n d"], centres: Float[AnyArray, "*stack f d"], lengthscale: Float[AnyArray, "*stack d"]
 ) -> Float[AnyArray, "*stack n f"]:
     """Compute exp(-sum_d ((x_d - c_jd) / l_d)^2 / 2) for each row x and centre c_j."""
+    return bumps_around(centres, lengthscale)(X)
+
+
+def bumps_around(centres: Float[AnyArray, "*stack f d"], lengthscale: Float[AnyArray, "*stack d"]) -> Evaluator:
+    """Return what computes the `bumps` of rows."""
     # Distances by one matrix product; about the mean centre, so that an offset costs no digits.
     middle, lengthscale = centres.mean(-2)[..., None, :], lengthscale[..., None, :]
-    x, c = (X - middle) / lengthscale, (centres - middle) / lengthscale
-    exponent = x @ c.swapaxes(-1, -2)
-    xp = namespace(exponent)
-    exponent -= 0.5 * xp.square(x).sum(-1)[..., :, None]
-    exponent -= 0.5 * xp.square(c).sum(-1)[..., None, :]
-    if xp is np:  # in place: to get new memory would take several times as long
-        return np.exp(np.minimum(exponent, 0.0, out=exponent), out=exponent)
-    return xp.exp(xp.minimum(exponent, 0.0))
+    c = (centres - middle) / lengthscale
+    half_squares, c = 0.5 * namespace(c).square(c).sum(-1)[..., None, :], c.swapaxes(-1, -2)
+
+    def evaluate(X: AnyArray) -> AnyArray:
+        x = (X - middle) / lengthscale
+        exponent = x @ c
+        xp = namespace(exponent)
+        exponent -= 0.5 * xp.square(x).sum(-1)[..., :, None]
+        exponent -= half_squares
+        if xp is np:  # in place: to get new memory would take several times as long
+            return np.exp(np.minimum(exponent, 0.0, out=exponent), out=exponent)
+        return xp.exp(xp.minimum(exponent, 0.0))
+
+    return evaluate
 
 
 def slopes_of_bumps(

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from jaxtyping import Bool, Float
 
-from streamgp.bases.base import Basis, Pullback
+from streamgp.bases.base import Basis, Evaluator, Pullback
 from streamgp.bases.explicit import Linear
 from streamgp.bases.fourier import Fourier
 from streamgp.bases.nystrom import Nystrom
@@ -52,10 +52,24 @@ class Concatenation(Basis):
         """Return D, which all parts share."""
         return self.parts[0].num_inputs
 
+    @property
+    def largest_product(self) -> float:
+        """Return the largest of the parts'."""
+        return max(part.largest_product for part in self.parts)
+
     def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
         """Place the parts' features side by side, each times its scale."""
-        each = [self.scales[..., g, None, None] * part(X) for g, part in enumerate(self.parts)]
-        return namespace(*each).concatenate(each, axis=-1)
+        return self.evaluator()(X)
+
+    def evaluator(self) -> Evaluator:
+        """Return the map with those of the parts."""
+        parts = [(self.scales[..., g, None, None], part.evaluator()) for g, part in enumerate(self.parts)]
+
+        def evaluate(X: AnyArray) -> AnyArray:
+            each = [scale * part(X) for scale, part in parts]
+            return namespace(*each).concatenate(each, axis=-1)
+
+        return evaluate
 
     def features_and_pullback(self, X: Float[AnyArray, "n d"]) -> tuple[Float[AnyArray, "n f"], Pullback]:
         """Return the features, and the product with their Jacobian by the scales."""

@@ -140,6 +140,11 @@ class UserFunction(Basis):
         """Return D, as it was given."""
         return self.inputs
 
+    @property
+    def largest_product(self) -> float:
+        """Return infinity: what `function` computes is not known."""
+        return np.inf
+
     def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
         """Apply `function`; of NumPy's rows the features are NumPy's, whatever it computes with."""
         Phi = self.function(X)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.bases.base import Basis, Pullback, input_ranges
+from streamgp.bases.base import Basis, Evaluator, Pullback, input_ranges
 from streamgp.bases.kernels import Kernel, SamplingMethod, SquaredExponential
 from streamgp.bases.trigonometry import sines_and_cosines
 from streamgp.core import AnyArray
@@ -58,8 +58,13 @@ class Fourier(Basis):
 
     def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
         """Return all sines, then all cosines."""
-        per_unit = self.frequencies / self.lengthscale[..., None, :]
-        return sines_and_cosines(X @ per_unit.swapaxes(-1, -2), 1.0 / sqrt(self.frequencies.shape[-2]))
+        return self.evaluator()(X)
+
+    def evaluator(self) -> Evaluator:
+        """Return the map with frequencies in the units of the inputs."""
+        per_unit = (self.frequencies / self.lengthscale[..., None, :]).swapaxes(-1, -2)
+        scale = 1.0 / sqrt(self.frequencies.shape[-2])
+        return lambda X: sines_and_cosines(X @ per_unit, scale)
 
     def features_and_pullback(self, X: Float[AnyArray, "n d"]) -> tuple[Float[AnyArray, "n f"], Pullback]:
         """Return the features, and the product with their Jacobian by frequencies and lengthscales."""

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from jaxtyping import Bool, Float
 
-from streamgp.bases.base import Basis, Pullback, input_ranges
+from streamgp.bases.base import Basis, Evaluator, Pullback, input_ranges
 from streamgp.bases.kernels import SpectralKernel, SquaredExponential
 from streamgp.bases.trigonometry import sine
 from streamgp.core import AnyArray, namespace
@@ -81,17 +81,26 @@ class HilbertSpace(_Box):
 
     def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
         """Weigh each input's eigenfunctions by its own one-dimensional spectral density."""
+        return self.evaluator()(X)
+
+    def evaluator(self) -> Evaluator:
+        """Return the map with frequencies and weights computed."""
         # The last axis makes every frequency a point of a one-dimensional spectrum.
         frequencies = _frequencies(self.box, self.terms)
         weight = self.kernel.sqrt_spectral_density(frequencies[..., None], self.lengthscale[..., None, None])
-        features = _sines(X, frequencies, self.box, self.edge) * weight[..., None, :, :]
-        return features.reshape(*features.shape[:-2], self.num_features)
+        weight, sines, num_features = weight[..., None, :, :], _sines_of(frequencies, self.box, self.edge), self.num_features
+
+        def evaluate(X: AnyArray) -> AnyArray:
+            features = sines(X) * weight
+            return features.reshape(*features.shape[:-2], num_features)
+
+        return evaluate
 
     def features_and_pullback(self, X: Float[AnyArray, "n d"]) -> tuple[Float[AnyArray, "n f"], Pullback]:
         """Return the features, and the product with their Jacobian by the lengthscales."""
         frequencies = _frequencies(self.box, self.terms)
         spectrum = frequencies[:, :, None], self.lengthscale[:, None, None]
-        sines = _sines(X, frequencies, self.box, self.edge)
+        sines = _sines_of(frequencies, self.box, self.edge)(X)
 
         def pullback(cotangent: np.ndarray) -> dict[str, Any]:
             by_weight = np.sum(cotangent.reshape(sines.shape) * sines, axis=0)
@@ -160,7 +169,7 @@ class HilbertSpaceProduct(_Box):
     ) -> tuple[Float[AnyArray, "*stack n f"], Float[AnyArray, "*stack f d"]]:
         """Return the products of eigenfunctions, and their frequencies."""
         frequencies = _frequencies(self.box, self.terms)
-        sines = _sines(X, frequencies, self.box, self.edge)
+        sines = _sines_of(frequencies, self.box, self.edge)(X)
         xp = namespace(sines)
         term = np.indices((self.terms,) * self.num_inputs).reshape(self.num_inputs, -1)
         product = xp.prod(xp.stack([sines[..., d, k] for d, k in enumerate(term)]), axis=0)
@@ -200,17 +209,19 @@ def _frequencies(box: Float[AnyArray, "*stack d"], terms: int) -> Float[AnyArray
     return pi * np.arange(1, terms + 1, dtype=box.dtype)[None] / (2.0 * box[..., None])
 
 
-def _sines(
-    X: Float[AnyArray, "n d"],
-    frequencies: Float[AnyArray, "*stack d m"],
-    box: Float[AnyArray, "*stack d"],
-    edge: Float[AnyArray, "*stack d"],
-) -> Float[AnyArray, "*stack n d m"]:
-    """Evaluate the eigenfunctions along each input: sin(pi k (x + L) / (2 L)) / sqrt(L), of unit norm on [-L, L]."""
-    box, edge = box[..., None, :], edge[..., None, :]
-    xp = namespace(X, edge)
-    angle = (xp.clip(X, -edge, edge) + box)[..., None] * frequencies[..., None, :, :]
-    return sine(angle) / xp.sqrt(box)[..., None]
+def _sines_of(
+    frequencies: Float[AnyArray, "*stack d m"], box: Float[AnyArray, "*stack d"], edge: Float[AnyArray, "*stack d"]
+) -> Evaluator:
+    """Return the eigenfunctions along each input: sin(pi k (x + L) / (2 L)) / sqrt(L), of unit norm on [-L, L]."""
+    box, edge, frequencies = box[..., None, :], edge[..., None, :], frequencies[..., None, :, :]
+    norm, lowest = namespace(box).sqrt(box)[..., None], -edge
+
+    def evaluate(X: AnyArray) -> AnyArray:
+        xp = namespace(X, edge)
+        within = xp.minimum(xp.maximum(X, lowest), edge)
+        return sine((within + box)[..., None] * frequencies) / norm
+
+    return evaluate
 
 
 def _around(X: Any, start: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -46,6 +46,11 @@ class Intercept(Basis):
         """Return D of psi."""
         return self.basis.num_inputs
 
+    @property
+    def largest_product(self) -> float:
+        """Return that of psi."""
+        return self.basis.largest_product
+
     def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
         """Place a constant after the features of psi."""
         features = self.basis(X)

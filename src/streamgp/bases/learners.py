@@ -157,6 +157,11 @@ class Learner(Basis):
         """Return D, as the regressor was fitted to."""
         return self.X.shape[-1]
 
+    @property
+    def largest_product(self) -> float:
+        """Return infinity: what the regressor computes is not known."""
+        return np.inf
+
     def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
         """Place a constant and the inputs before the regressor's predictions."""
         own = (self.X, self.y, self.rows, self.seed, self.digest)

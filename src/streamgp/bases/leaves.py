@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from streamgp.bases.base import Evaluator
 from streamgp.core import AnyArray, namespace
 from streamgp.numerics.native import addresses, function
 
@@ -33,37 +34,45 @@ class Splits(NamedTuple):
     remaining: Int[AnyArray, "*stack t s"]
 
 
-def leaf_flags(X: Float[AnyArray, "n d"], splits: Splits, leaves: int) -> Float[AnyArray, "*stack n tl"]:
-    """Flag the leaf of each tree that a row falls into, among so many, by 1 / sqrt(T)."""
+def leaf_flags(splits: Splits, leaves: int) -> Evaluator:
+    """Return what flags the leaf of each tree that a row falls into, among so many, by 1 / sqrt(T)."""
     *stack, T, S = splits.threshold.shape
-    if (compiled := _compiled(X, splits)) is None:
-        leaf = _leaf_bits(X, splits)
-        bits = np.left_shift(1, np.arange(leaves), dtype=np.int32).reshape(*(1,) * leaf.ndim, leaves)
-        flags = namespace(X, splits.threshold).moveaxis(leaf[..., None] == bits, -3, -2).astype(X.dtype)
-        return flags.reshape(*flags.shape[:-2], -1) / np.sqrt(T)
-    found, columns = np.zeros((*stack, len(X), T * leaves)), np.empty((X.shape[1], _ROWS))
-    X, splits = np.ascontiguousarray(X), _contiguous(splits)
-    for g in np.ndindex(*stack):
-        its, into = addresses(*(a[g] for a in splits)), addresses(columns, found[g])
-        compiled[0](*X.shape, *addresses(X), T, S, *its, leaves, 1.0 / np.sqrt(T), *into)
-    return found
+    value = 1.0 / np.sqrt(T)
+    compiled = _prepared(splits, 0)
+
+    def flag(X: AnyArray) -> AnyArray:
+        if compiled is None or not _is_plain(X):
+            leaf = _leaf_bits(X, splits)
+            bits = np.left_shift(1, np.arange(leaves), dtype=np.int32).reshape(*(1,) * leaf.ndim, leaves)
+            flags = namespace(X, splits.threshold).moveaxis(leaf[..., None] == bits, -3, -2).astype(X.dtype)
+            return flags.reshape(*flags.shape[:-2], -1) / np.sqrt(T)
+        found, (function, each) = np.zeros((*stack, len(X), T * leaves)), compiled
+        X, columns = np.ascontiguousarray(X), np.empty((X.shape[1], _ROWS))
+        for (_, its), part in zip(each, found.reshape(-1, *found.shape[-2:]), strict=True):
+            function(*X.shape, *addresses(X), T, S, *its, leaves, value, *addresses(columns, part))
+        return found
+
+    return flag
 
 
-def leaf_sums(
-    X: Float[AnyArray, "n d"], splits: Splits, value: Float[AnyArray, "*stack e t l"]
-) -> Float[AnyArray, "*stack n e"]:
-    """Sum what the leaves of a row are worth in the trees of each of E targets, whose splits are (..., E, T, S)."""
+def leaf_sums(splits: Splits, value: Float[AnyArray, "*stack e t l"]) -> Evaluator:
+    """Return what sums the worth of a row's leaves in the trees of each of E targets, of splits (..., E, T, S)."""
     *stack, E, T, S = splits.threshold.shape
-    if (compiled := _compiled(X, splits)) is None:
-        xp = namespace(X, splits.threshold)
-        leaf = xp.rint(xp.log2(_leaf_bits(X, splits).astype(X.dtype))).astype(np.int32)
-        return xp.moveaxis(xp.take_along_axis(xp.asarray(value), leaf, axis=-1).sum(axis=-2), -1, -2)
-    found, columns = np.zeros((*stack, len(X), E)), np.empty((X.shape[1], _ROWS))
-    X, splits, value = np.ascontiguousarray(X), _contiguous(splits), np.ascontiguousarray(value, np.float64)
-    for g in np.ndindex(*stack):
-        its, into = addresses(*(a[g] for a in splits)), addresses(value[g], columns, found[g])
-        compiled[1](*X.shape, *addresses(X), E, T, S, *its, value.shape[-1], *into)
-    return found
+    compiled = _prepared(splits, 1, value)
+
+    def add(X: AnyArray) -> AnyArray:
+        if compiled is None or not _is_plain(X):
+            xp = namespace(X, splits.threshold)
+            leaf = xp.rint(xp.log2(_leaf_bits(X, splits).astype(X.dtype))).astype(np.int32)
+            return xp.moveaxis(xp.take_along_axis(xp.asarray(value), leaf, axis=-1).sum(axis=-2), -1, -2)
+        found, (function, each) = np.zeros((*stack, len(X), E)), compiled
+        X, columns = np.ascontiguousarray(X), np.empty((X.shape[1], _ROWS))
+        for (_, its), part in zip(each, found.reshape(-1, *found.shape[-2:]), strict=True):
+            *of_splits, worth = its
+            function(*X.shape, *addresses(X), E, T, S, *of_splits, value.shape[-1], worth, *addresses(columns, part))
+        return found
+
+    return add
 
 
 def _leaf_bits(X: Float[AnyArray, "n d"], splits: Splits) -> Int[AnyArray, "*stack t n"]:
@@ -74,11 +83,23 @@ def _leaf_bits(X: Float[AnyArray, "n d"], splits: Splits) -> Int[AnyArray, "*sta
     return left_over & -left_over
 
 
-def _compiled(X: AnyArray, splits: Splits) -> tuple[Any, Any] | None:
-    """Return the kernel's `flag_leaves` and `sum_leaves`; None where it was not built, or is not for these arrays."""
-    if namespace(X, *splits) is not np or X.dtype != np.float64 or splits.threshold.dtype != np.float64:
+def _is_plain(X: AnyArray) -> bool:
+    return namespace(X) is np and X.dtype == np.float64
+
+
+def _prepared(splits: Splits, which: int, *more: AnyArray) -> tuple[Any, list[tuple[Any, list[Any]]]] | None:
+    """Return a function of the kernel, and for each of the stack what it is given, with where that is.
+
+    None where it was not built, or is not for these arrays.
+    """
+    if namespace(*splits) is not np or splits.threshold.dtype != np.float64 or (functions := _functions()) is None:
         return None
-    return _functions()
+    types, each = (np.int32, np.float64, np.int32, np.float64), []
+    arrays = [np.ascontiguousarray(a, dtype) for a, dtype in zip((*splits, *more), types, strict=False)]
+    for g in np.ndindex(*splits.threshold.shape[: -2 - len(more)]):
+        held = [a[g] for a in arrays]
+        each.append((held, addresses(*held)))
+    return functions[which], each
 
 
 @cache
@@ -87,12 +108,6 @@ def _functions() -> tuple[Any, Any] | None:
     flag = function("flag_leaves", [n, n, at, n, n, at, at, at, n, number, at, at])
     add = function("sum_leaves", [n, n, at, n, n, n, at, at, at, n, at, at, at])
     return None if flag is None or add is None else (flag, add)
-
-
-def _contiguous(splits: Splits) -> Splits:
-    """Return the splits as the kernel reads them."""
-    types = np.int32, np.float64, np.int32
-    return Splits(*(np.ascontiguousarray(a, dtype) for a, dtype in zip(splits, types, strict=True)))
 
 
 def splits_of(booster: "HistGradientBoostingRegressor", leaves: int) -> Splits:

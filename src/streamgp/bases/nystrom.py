@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
-from streamgp.bases.base import Basis, Pullback, input_ranges
-from streamgp.bases.centres import bumps, k_means, slopes_of_bumps
+from streamgp.bases.base import Basis, Evaluator, Pullback, input_ranges
+from streamgp.bases.centres import bumps, bumps_around, k_means, slopes_of_bumps
 from streamgp.core import AnyArray, namespace
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.keys import Key
@@ -65,10 +65,20 @@ class Nystrom(Basis):
         """Return D, the length of each centre."""
         return self.centres.shape[-1]
 
+    @property
+    def largest_product(self) -> int:
+        """Return F^2: the kernel with all centres is multiplied by L^-1."""
+        return self.num_features**2
+
     def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
         """Multiply the kernel with the centres by L^-1, which is computed here unless it is stored."""
+        return self.evaluator()(X)
+
+    def evaluator(self) -> Evaluator:
+        """Return the map with L^-1 computed."""
         whitening = _whitening(self.centres, self.lengthscale) if self.whitening is None else self.whitening
-        return bumps(X, self.centres, self.lengthscale) @ whitening.swapaxes(-1, -2)
+        kernel, whitening = bumps_around(self.centres, self.lengthscale), whitening.swapaxes(-1, -2)
+        return lambda X: kernel(X) @ whitening
 
     def features_and_pullback(self, X: Float[AnyArray, "n d"]) -> tuple[Float[AnyArray, "n f"], Pullback]:
         """Return the features, and the product with their Jacobian by the lengthscales; a stored L^-1 is constant."""

@@ -6,8 +6,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.bases.base import Basis, Pullback, input_ranges
-from streamgp.bases.centres import bumps, k_means, slopes_of_bumps
+from streamgp.bases.base import Basis, Evaluator, Pullback, input_ranges
+from streamgp.bases.centres import bumps_around, k_means, slopes_of_bumps
 from streamgp.core import AnyArray
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.keys import Key
@@ -52,7 +52,11 @@ class RadialBasis(Basis):
 
     def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
         """Return the bump of every centre."""
-        return bumps(X, self.centres, self.lengthscale)
+        return self.evaluator()(X)
+
+    def evaluator(self) -> Evaluator:
+        """Return the map with all that belongs to centres alone computed."""
+        return bumps_around(self.centres, self.lengthscale)
 
     def features_and_pullback(self, X: Float[AnyArray, "n d"]) -> tuple[Float[AnyArray, "n f"], Pullback]:
         """Return the bumps, and the product with their Jacobian by centres and lengthscales."""

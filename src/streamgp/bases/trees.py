@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from jaxtyping import Float, Int
 
-from streamgp.bases.base import Basis
+from streamgp.bases.base import Basis, Evaluator
 from streamgp.bases.leaves import Splits, leaf_flags, splits_of
 from streamgp.core import AnyArray
 from streamgp.numerics import keys
@@ -59,7 +59,11 @@ class Trees(Basis):
 
     def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
         """Flag the leaf of each tree that a row falls into."""
-        return leaf_flags(X, Splits(self.feature, self.threshold, self.remaining), LEAVES)
+        return self.evaluator()(X)
+
+    def evaluator(self) -> Evaluator:
+        """Return the map with the splits as the kernel in C reads them."""
+        return leaf_flags(Splits(self.feature, self.threshold, self.remaining), LEAVES)
 
     @classmethod
     def from_data(cls, X: Any, *, num_features: int, start: float, key: Key, y: Any = None) -> "Trees":

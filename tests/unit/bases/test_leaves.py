@@ -30,13 +30,13 @@ def test_the_kernel_finds_the_same_leaves(num_leaves, stack, monkeypatch):
     splits = forests(num_leaves, stack)
     one = Splits(*(a[..., 0, :, :] for a in splits))
     value = RNG.normal(size=(*splits.threshold.shape[:-1], num_leaves))
-    if leaves._compiled(NEW, splits) is None:
+    if leaves._functions() is None:
         pytest.skip("needs the kernel in C, which was not built")
-    flags, sums = leaf_flags(NEW, one, num_leaves), leaf_sums(NEW[:, :], splits, value)
+    flags, sums = leaf_flags(one, num_leaves)(NEW), leaf_sums(splits, value)(NEW[:, :])
     # Of a view whose rows are not in one piece, too.
     wide = np.asfortranarray(NEW)
-    np.testing.assert_array_equal(leaf_flags(wide, one, num_leaves), flags)
+    np.testing.assert_array_equal(leaf_flags(one, num_leaves)(wide), flags)
     monkeypatch.setattr(leaves, "_functions", lambda: None)
-    np.testing.assert_array_equal(flags, leaf_flags(NEW, one, num_leaves))
-    np.testing.assert_allclose(sums, leaf_sums(NEW, splits, value), rtol=0.0, atol=1e-13)
+    np.testing.assert_array_equal(flags, leaf_flags(one, num_leaves)(NEW))
+    np.testing.assert_allclose(sums, leaf_sums(splits, value)(NEW), rtol=0.0, atol=1e-13)
     np.testing.assert_allclose((flags**2).sum(-1), 1.0, atol=1e-15)

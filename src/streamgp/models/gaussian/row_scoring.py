@@ -117,7 +117,11 @@ class RowScoring:
     @property
     def rules(self) -> Float[np.ndarray, " r"] | None:
         """The weights of several rules for the next row; None of a single one."""
-        return np.exp(self._weights_now.log_weights) if isinstance(self._rule, Mixture) else None
+        if not isinstance(self._rule, Mixture):
+            return None
+        stacked = self._stacked
+        logs = self._weights.log_weights if stacked is None else stacked.in_users_order(stacked.of_rules)
+        return np.exp(logs)
 
     @property
     def shares(self) -> Float[np.ndarray, "e j"] | None:

@@ -49,6 +49,9 @@ class RowStack:
             works = np.split(here.any(1), np.cumsum(self._copies)[:-1])
             self.groups = [i for i, any_of in zip(groups, works, strict=True) if any_of.any()]
         self._all_groups = groups
+        ends = np.cumsum(self._copies).tolist()
+        self._slices = list(zip([0, *ends[:-1]], ends, strict=True))
+        self._phi = np.empty((ends[-1], self._beliefs.mean.shape[2]))
         self.filters = RowFilter(*joined)
 
     @property
@@ -64,13 +67,9 @@ class RowStack:
         """Join the features of several groups; a basis without parameters gives one row for all copies."""
         if self._some is None and len(self._all_groups) == 1:
             return phis[self._all_groups[0]]
-        F = self._beliefs.mean.shape[2]
-        none = np.zeros(F)
-        rows = [
-            np.broadcast_to(phis.get(i, none), (n, F)) for i, n in zip(self._all_groups, self._copies, strict=True)
-        ]
-        joined = np.concatenate(rows)
-        return joined if self._some is None else joined[self._some[0]]
+        for i, (begin, end) in zip(self._all_groups, self._slices, strict=True):
+            self._phi[begin:end] = phis.get(i, 0.0)
+        return self._phi if self._some is None else self._phi[self._some[0]]
 
     def flush(self) -> list[FilterState]:
         """Return the beliefs of each group."""

@@ -18,14 +18,15 @@ from streamgp.models.gaussian.row_scoring import RowScoring
 from streamgp.models.gaussian.row_stack import RowStack
 from streamgp.models.gaussian.scoring_kernel import Sizes
 from streamgp.models.gaussian.state import EnsembleState
+from streamgp.numerics.native import library
 from streamgp.numerics.precision import float64
 from streamgp.numerics.standardise import Standardiser, standardise
 from streamgp.numerics.threads import one_blas_thread
 
 Row = Float[np.ndarray, "1 d"]
 
-# Features from which on OpenBLAS shares a product with a vector among threads, which wait for each other then.
-_THREADED = 96
+# Numbers in a matrix from which on OpenBLAS shares its product with a vector among threads, which wait for each other.
+_SHARED = 96 * 96
 
 
 class Filters(NamedTuple):
@@ -52,8 +53,7 @@ class SingleRow:
         self._inputs = np.asarray(inputs.mean), inputs.scale
         self._targets = np.asarray(targets.mean), targets.scale
         self._unit = float(model.time_unit)
-        is_large = any(group.basis.num_features >= _THREADED for group in model.groups)
-        self._threads = one_blas_thread() if is_large else nullcontext()
+        self._threads = one_blas_thread() if _largest_product(model) >= _SHARED else nullcontext()
         # Groups of equal shape are one stack here, whatever their bases, since every call into NumPy takes time.
         stacks: dict[tuple[int, int], list[int]] = {}
         for number, group in enumerate(model.groups):
@@ -95,8 +95,9 @@ class SingleRow:
             )
             for stack, guard in zip(self._working, self._guard.parts, strict=True):
                 stack.filters.guard = guard
-        self._used = {i: self._bases[i] for stack in self._working for i in stack.groups}
-        self._regions = [basis for basis in self._used.values() if type(basis).outside is not Basis.outside]
+        used = {i: self._bases[i] for stack in self._working for i in stack.groups}
+        self._evaluators = {i: basis.evaluator() for i, basis in used.items()}
+        self._regions = [basis for basis in used.values() if type(basis).outside is not Basis.outside]
         resting, inputs = None if self._resting is None else asleep, as_numpy(self._model.noise_inputs)
         sizes = Sizes(
             len(self._model.order), len(self._model.noise.discounts), self._model.num_outputs, len(self._inputs[0])
@@ -259,10 +260,18 @@ class SingleRow:
         row = standardise(X, *self._inputs)
         with self._threads:
             with float64(), np.errstate(all="ignore"):  # the setting is for a user's own basis
-                phis = {i: np.asarray(basis(row))[..., 0, :] for i, basis in self._used.items()}
+                phis = {i: np.asarray(phi(row))[..., 0, :] for i, phi in self._evaluators.items()}
                 self._is_outside = any(basis.outside(row).any() for basis in self._regions)
             parts = [stack.predict(phis, elapsed, noise) for stack in self._working]
         loc = np.concatenate([part.loc.reshape(-1, self._model.num_outputs) for part in parts])
         found = Filters(parts, loc, np.concatenate([part.var.ravel() for part in parts]), elapsed, row)
         self._last = X, noise, found
         return found
+
+
+def _largest_product(model: Ensemble) -> float:
+    """Return how many numbers the largest matrix has whose product with a vector a row asks BLAS for."""
+    largest = max(group.basis.largest_product for group in model.groups)
+    if library() is not None:  # the filters' products are the kernel's own
+        return largest
+    return max(largest, *(group.basis.num_features**2 for group in model.groups))
