@@ -56,6 +56,11 @@ class ActiveDims(Basis):
         """Flag rows whose inputs of `basis` lie outside its region."""
         return self.basis.outside(self._own(X))
 
+    @property
+    def is_bounded(self) -> bool:
+        """Return whether `basis` is."""
+        return self.basis.is_bounded
+
     def honest_rows(self, n: int) -> Any:
         """Return those of `basis`."""
         return self.basis.honest_rows(n)

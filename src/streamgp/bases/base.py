@@ -82,6 +82,11 @@ class Basis(Module):
         """Flag rows outside the region that the basis was built for (nowhere, by default)."""
         return namespace(X).zeros(X.shape[0], bool)
 
+    @property
+    def is_bounded(self) -> bool:
+        """Return whether rows can be `outside`."""
+        return type(self).outside is not Basis.outside
+
     def precomputed(self) -> "Basis":
         """Return the same basis with all that follows from its hyperparameters alone computed, for use on a stream.
 

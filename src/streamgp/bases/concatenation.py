@@ -85,7 +85,13 @@ class Concatenation(Basis):
 
     def outside(self, X: Float[AnyArray, "n d"]) -> Bool[AnyArray, "*stack n"]:
         """Flag rows outside the region of any part."""
-        return reduce(or_, (type(part).outside(part, X) for part in self.parts))
+        bounded = [part for part in self.parts if part.is_bounded]
+        return reduce(or_, (part.outside(X) for part in bounded)) if bounded else super().outside(X)
+
+    @property
+    def is_bounded(self) -> bool:
+        """Return whether any part is."""
+        return any(part.is_bounded for part in self.parts)
 
     def precomputed(self) -> "Concatenation":
         """Return the same with every part precomputed."""

@@ -63,6 +63,11 @@ class Intercept(Basis):
         features, pullback = self.basis.features_and_pullback(X)
         return np.column_stack([features, np.ones(len(X))]), lambda cotangent: pullback(cotangent[:, :-1])
 
+    @property
+    def is_bounded(self) -> bool:
+        """Return whether psi is."""
+        return self.basis.is_bounded
+
     def outside(self, X: Float[AnyArray, "n d"]) -> Bool[AnyArray, "*stack n"]:
         """Flag rows outside the region of `basis`."""
         return self.basis.outside(X)

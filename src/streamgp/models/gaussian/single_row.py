@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
-from streamgp.bases.base import Basis
 from streamgp.core import Info, Moments, Predictive
 from streamgp.filters.engine.cpu import as_numpy
 from streamgp.filters.engine.rowfilter import RowPrediction
@@ -97,7 +96,7 @@ class SingleRow:
                 stack.filters.guard = guard
         used = {i: self._bases[i] for stack in self._working for i in stack.groups}
         self._evaluators = {i: basis.evaluator() for i, basis in used.items()}
-        self._regions = [basis for basis in used.values() if type(basis).outside is not Basis.outside]
+        self._regions = [basis for basis in used.values() if basis.is_bounded]
         resting, inputs = None if self._resting is None else asleep, as_numpy(self._model.noise_inputs)
         sizes = Sizes(
             len(self._model.order), len(self._model.noise.discounts), self._model.num_outputs, len(self._inputs[0])
