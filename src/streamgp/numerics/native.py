@@ -16,7 +16,15 @@ FOLDER = Path(__file__).parent / "kernel"
 _FUNCTIONS = (
     *("learn_experts", "work_size", "predict_singly", "learn_singly", "guard_singly"),
     *("learn_log_variances", "learn_level_effects", "learn_noise", "learn_recalibration"),
-    *("learn_weights", "mix_weights", "target_values", "predict_mixture", "learn_target", "mixture_quantiles", "recalibrated_levels"),
+    *(
+        "learn_weights",
+        "mix_weights",
+        "target_values",
+        "predict_mixture",
+        "learn_target",
+        "mixture_quantiles",
+        "recalibrated_levels",
+    ),
     *("sines_and_cosines", "sines", "flag_leaves", "sum_leaves"),
 )
 

@@ -120,7 +120,7 @@ class RowScoring:
         if not isinstance(self._rule, Mixture):
             return None
         stacked = self._stacked
-        logs = self._weights.log_weights if stacked is None else stacked.in_users_order(stacked.of_rules)
+        logs: Any = self._weights.log_weights if stacked is None else stacked.in_users_order(stacked.of_rules)
         return np.exp(logs)
 
     @property
@@ -137,19 +137,19 @@ class RowScoring:
             self._kernel.predict(loc, var, gap, row)
             return
         dof, (noise, _, layer) = None, self._learners
-        experts = loc, np.broadcast_to(var[:, None], loc.shape)
-        filters = experts
+        filters = means, variances = loc, np.broadcast_to(var[:, None], loc.shape)
         if noise is not None:
-            for_one = NoiseState(*(a[None] for a in noise))
-            *experts, dof = (np.asarray(a[0]) for a in self._kinds.predict(for_one, *_one(*filters), np.full(1, gap)))
-        log_weights, means, variances = drop_non_finite(self.log_weights, *experts)
+            found = self._kinds.predict(NoiseState(*_one(*noise)), *_one(*filters), np.full(1, gap))
+            means, variances, dof = (np.asarray(a[0]) for a in found)
+        experts = means, variances, dof
+        log_weights, means, variances = drop_non_finite(self.log_weights, means, variances)
         phi = factor = None
         if layer is not None:
             phi = noise_by_input.features(self._inputs, row, *_one(log_weights, means, variances))
             factor = layer.factor(phi)[0]
             variances = variances * factor
         mixture = RowMixture(log_weights, means, variances, dof, factor)
-        self._predicted = _Predicted(filters, gap, (*experts, dof), mixture, phi)
+        self._predicted = _Predicted(filters, gap, experts, mixture, phi)
 
     def mixture(self) -> RowMixture:
         """Return what was predicted last."""
@@ -201,13 +201,16 @@ class RowScoring:
             flagged = bool(1.0 - np.exp(self.log_weights[outlying]).sum() < 0.5)
         if self._rests and not flagged:
             score = float(logsumexp(self.log_weights + density))
-        noise, *rest = self._learnt_levels(below, y, flagged)
-        if noise is not None:
-            noise = self._kinds.update(noise, y - mean, spread, np.asarray(gap), is_outlier)
-        self._learners = Learners(noise, *rest)
+        learners = self._learnt_levels(below, y, flagged)
+        if learners.noise is not None:
+            noise = self._kinds.update(learners.noise, y - mean, spread, np.asarray(gap), is_outlier)
+            learners = learners._replace(noise=noise)
+        self._learners = learners
         return flagged, score, density
 
-    def _learnt_levels(self, below: Float[np.ndarray, "1 k e"], y: Float[np.ndarray, " e"], flagged: bool) -> Learners:
+    def _learnt_levels(
+        self, below: Float[np.ndarray, "1 k e"], y: Float[np.ndarray, " e"], flagged: bool
+    ) -> Learners:
         """Let noise by input and recalibration learn at which levels the targets came."""
         noise, levels, layer = self._learners
         assert self._predicted is not None
@@ -239,6 +242,6 @@ class RowScoring:
         self._begin(learners)
 
 
-def _one(*arrays: np.ndarray | None) -> list[Any]:
+def _one(*arrays: np.ndarray | None) -> Any:
     """Return arrays of a row as those of several."""
     return [None if a is None else a[None] for a in arrays]

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 from streamgp.core import noise_by_input, recalibration
 from streamgp.core.noise_by_input import NoiseByInput
 from streamgp.filters.noise import NoiseKinds, NoiseState
-from streamgp.numerics.native import address, addresses, function, structure
+from streamgp.numerics.native import address, function, structure
 from streamgp.weights.stacked import StackedRules
 
 # The fields of `scoring_t`, in order.
@@ -100,9 +100,7 @@ class ScoringKernel:
         counts = F, J, E, K if here is None else len(here), 0 if which is None else len(which)
         numbers = {"least": least, "trim": trim} | _OF_LEVELS | noise_by_input.FEATURE_CONSTANTS
         self._rules = rules
-        self._fields = _Fields(
-            *counts, len(recalibration.STD_FACTORS), rests, **numbers, **arrays
-        )
+        self._fields = _Fields(*counts, len(recalibration.STD_FACTORS), rests, **numbers, **arrays)
         self._at, self._said_at = ctypes.addressof(self._fields), address(self._said)
 
     def _learners(self, learners: Learners, kinds: NoiseKinds, F: int, E: int) -> dict[str, Any]:
@@ -152,7 +150,7 @@ class ScoringKernel:
         mean, variance = self._row["moments"]
         return mean, variance
 
-    def mixture(self) -> list[np.ndarray | None]:
+    def mixture(self) -> list[Any]:
         """Return its log weights, means, variances and degrees of freedom, and the factor of noise by input."""
         has_noise, _, has_layer = self._has
         known = (("weights", True), ("sound_loc", True), ("wider", True), ("dof", has_noise), ("factor", has_layer))

@@ -24,7 +24,7 @@ from streamgp.numerics.threads import one_blas_thread
 
 Row = Float[np.ndarray, "1 d"]
 
-# Numbers in a matrix from which on OpenBLAS shares its product with a vector among threads, which wait for each other.
+# Numbers in a matrix from which on OpenBLAS shares its product with a vector among threads that wait for each other.
 _SHARED = 96 * 96
 
 

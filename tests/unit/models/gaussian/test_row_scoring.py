@@ -109,11 +109,19 @@ def check(rule, kinds, outputs, *, guarded=True, asleep=None, layer=True, levels
         else:
             close(score, scores[i])
     got = scoring.state
-    close(np.asarray(present(rule.predict(got.weights), None)), np.asarray(present(rule.predict(after.weights), None)))
+    close(
+        np.asarray(present(rule.predict(got.weights), None)), np.asarray(present(rule.predict(after.weights), None))
+    )
     assert (scoring.rules is None) == (rules is None)
-    for ours, theirs in ((got.noise, after.noise), (leaves(got.layer), leaves(after.layer)), (got.levels, after.levels)):
+    for ours, theirs in (
+        (got.noise, after.noise),
+        (leaves(got.layer), leaves(after.layer)),
+        (got.levels, after.levels),
+    ):
         assert (ours is None) == (theirs is None)
-        for a, b in zip(ours or (), theirs or (), strict=True) if not isinstance(ours, np.ndarray) else [(ours, theirs)]:
+        for a, b in (
+            zip(ours or (), theirs or (), strict=True) if not isinstance(ours, np.ndarray) else [(ours, theirs)]
+        ):
             close(a, b)
     return found
 
