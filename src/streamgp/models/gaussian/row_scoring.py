@@ -139,7 +139,7 @@ class RowScoring:
         dof, (noise, _, layer) = None, self._learners
         filters = means, variances = loc, np.broadcast_to(var[:, None], loc.shape)
         if noise is not None:
-            found = self._kinds.predict(NoiseState(*_one(*noise)), *_one(*filters), np.full(1, gap))
+            found = self._kinds.predict(NoiseState(*_one(*noise)), *_one(*filters), gap=np.full(1, gap))
             means, variances, dof = (np.asarray(a[0]) for a in found)
         experts = means, variances, dof
         log_weights, means, variances = drop_non_finite(self.log_weights, means, variances)
@@ -194,7 +194,7 @@ class RowScoring:
         """Do what `ScoringKernel.learn` does, but for the weights."""
         assert self._predicted is not None
         (mean, spread), gap, (loc, var, dof), _, _ = self._predicted
-        said, below = target_values(*_one(loc, var, dof, y), self._sizes.kinds)
+        said, below = target_values(*_one(loc, var, dof, y), kinds=self._sizes.kinds)
         density = np.asarray(fill_missing_density(said[0].sum(-1)))
         outlying, flagged, score = self._outlying(is_outlier), False, np.nan
         if outlying is not None:
@@ -219,7 +219,7 @@ class RowScoring:
         if layer is not None and phi is not None:
             square = noise_by_input.squared_scores(u, np.ones(1, bool), np.array([flagged]))
             layer, *_ = layer.learn_rows(phi, square)
-            wider = target_levels(*_one(mixture.loc, mixture.var, mixture.dof, y), self._sizes.kinds)
+            wider = target_levels(*_one(mixture.loc, mixture.var, mixture.dof, y), kinds=self._sizes.kinds)
             u = mixed_levels(mixture.log_weights[None], wider)
         return Learners(noise, None if levels is None else recalibration.learn(levels, u[0]), layer)
 
