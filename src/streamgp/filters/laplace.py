@@ -20,6 +20,7 @@ from streamgp.core import AnyArray
 from streamgp.filters import kalman
 from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.kalman import FilterState
+from streamgp.filters.laplace_kernel import LaplaceKernel, takes
 from streamgp.likelihoods import Likelihood, laplace_step
 from streamgp.numerics import tree
 
@@ -235,8 +236,19 @@ def _steps(likelihood: Likelihood, K: Any, loc: Any, y: Any, mask: Any) -> tuple
     e, n, C = loc.shape
     predicted = Latent(np.empty((e, n, C)), np.empty((e, n, C, C)))
     shift, shrink, gains = np.zeros((e, n, C)), np.zeros((e, n, C, C)), np.zeros(K.shape)
-    flat = loc.reshape(e, n * C)
+    kernel: LaplaceKernel | None = None
+    if takes(likelihood):
+        K, loc, y, mask = np.ascontiguousarray(K), np.ascontiguousarray(loc), np.asarray(y, np.float64), np.asarray(mask)
+        arrays = {"y": y, "mask": mask, "cov": K, "loc": loc, "shift": shift, "shrink": shrink, "gains": gains}
+        arrays |= {"own_loc": predicted.loc, "own_cov": predicted.cov}
+        kernel = LaplaceKernel(likelihood, _CLEAR, arrays)
+    flat, taken = loc.reshape(e, n * C), 0
     for i, learn in enumerate(np.asarray(mask).tolist()):
+        if kernel is not None and i >= taken:
+            taken = kernel.steps(i)
+        if i < taken:
+            continue
+        taken = i + 1
         own, later = slice(i * C, (i + 1) * C), slice((i + 1) * C, None)
         predicted.loc[:, i] = loc[:, i]
         predicted.cov[:, i] = cov = possible(K[:, own, own])

@@ -14,7 +14,7 @@ from streamgp.numerics.arrays import logsumexp
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.module import static_field
 
-_SLOPE = np.sqrt(2.0)  # of the log odds of two classes, by their contrast
+SLOPE = np.sqrt(2.0)  # of the log odds of two classes, by their contrast
 
 
 @lru_cache
@@ -61,7 +61,7 @@ class Categorical(Likelihood):
         """Return the log probability, its gradient and minus its matrix of second derivatives."""
         if self.num_classes == 2:
             value, slope, curve = expand_logistic(self._log_odds(f), y)
-            return Expansion(value, (-_SLOPE * slope)[..., None], (2.0 * curve)[..., None, None])
+            return Expansion(value, (-SLOPE * slope)[..., None], (2.0 * curve)[..., None, None])
         # Rasmussen and Williams (2006), Eqs. 3.32 and 3.38.
         H = contrasts(self.num_classes)
         log_p, p = self._softmax(f)
@@ -75,7 +75,7 @@ class Categorical(Likelihood):
     ) -> Float[Values, "... c"]:
         """Return third derivatives."""
         if self.num_classes == 2:
-            return (-2.0 * _SLOPE * bend_logistic(self._log_odds(f)))[..., None] * along[..., 0]
+            return (-2.0 * SLOPE * bend_logistic(self._log_odds(f)))[..., None] * along[..., 0]
         H = contrasts(self.num_classes)
         p = self._softmax(f)[1]
         turned = along @ H
@@ -114,7 +114,7 @@ class Categorical(Likelihood):
 
     def _log_odds(self, f: Float[Values, "... 1"]) -> Any:
         """Return those of the second of two classes."""
-        return (self.intercept[..., 1] - self.intercept[..., 0]) - _SLOPE * f[..., 0]
+        return (self.intercept[..., 1] - self.intercept[..., 0]) - SLOPE * f[..., 0]
 
     def _logits(self, f: Float[Values, "... c"]) -> Any:
         return f @ contrasts(self.num_classes) + self.intercept

@@ -18,7 +18,7 @@ MAX_HALVINGS = 40
 # The search ends one step after a step as small as this. That last step is of the order of its square.
 TOLERANCE = 1e-9
 # What an objective may lose by rounding, relatively.
-_ROUNDING = 1e-13
+ROUNDING = 1e-13
 
 
 class Step(NamedTuple):
@@ -152,7 +152,7 @@ def _mode(likelihood: Likelihood, y: Any, loc: Any, products: "_One | _Several")
         ahead = a + direction
         found = at(ahead)
         # Written so that NaN counts as worse.
-        enough = value - _ROUNDING * np.abs(value)
+        enough = value - ROUNDING * np.abs(value)
         worse = ~(found[1] >= enough)
         is_long = products.largest(products.times(direction)) > TOLERANCE * (1.0 + products.largest(moved))
         going = is_long if going is None else going & is_long
