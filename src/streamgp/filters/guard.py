@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
-from scipy.linalg import get_lapack_funcs
 
 from streamgp.numerics import tree
 from streamgp.numerics.arrays import AnyArray, namespace
 from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.linalg import solve_lower_each
 from streamgp.numerics.native import address, addresses, function
 
 MIN_THRESHOLD, MAX_THRESHOLD = 4.0, 8.0  # c, in standard deviations
@@ -310,7 +310,7 @@ class BlockGuard:
             return None
         mine = is_outlier.any(-1)
         first = int(np.argmax(everywhere.any((0, 1))))
-        mapping = _solve_lower(factor[mine, first:, first:], L[changed, first:, first:])
+        mapping = solve_lower_each(factor[mine, first:, first:], L[changed, first:, first:])
         L[changed], z[changed] = factor[mine], white[mine]
         # Of an outlier the variance as it was, to the last bit: its own target says nothing of it.
         variance = np.where(is_outlier, expected, np.square(np.diagonal(factor, axis1=-2, axis2=-1)))
@@ -358,11 +358,4 @@ def _raise(
     K[:, 0, 0] *= used
     new = np.linalg.cholesky(K)
     L[found, row:, row:] = new
-    z[found, row:] = _solve_lower(new, left)
-
-
-def _solve_lower(L: Float[np.ndarray, "c n n"], b: Float[np.ndarray, "c n m"]) -> Float[np.ndarray, "c n m"]:
-    """Compute L^-1 b for each factor; elimination that ignores the zeros takes two to five times as long."""
-    (trtrs,) = get_lapack_funcs(("trtrs",), (L, b))
-    found = [trtrs(factor.T, side, lower=0, trans=1)[0] for factor, side in zip(L, b, strict=True)]
-    return np.stack(found)
+    z[found, row:] = solve_lower_each(new, left)

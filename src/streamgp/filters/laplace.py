@@ -23,6 +23,7 @@ from streamgp.filters.kalman import FilterState
 from streamgp.filters.laplace_kernel import LaplaceKernel, takes
 from streamgp.likelihoods import Likelihood, laplace_step
 from streamgp.numerics import tree
+from streamgp.numerics.linalg import solve_lower_each
 
 # The least eigenvalue, in shares of the largest variance, of which it is believed that it is above zero.
 _CLEAR = 1e-13
@@ -135,7 +136,7 @@ def update_block(
 
 def _learnt(belief: FilterState, ahead: _Ahead, shift: Any, roots: Any, mixing: Any) -> FilterState:
     """Return the belief over the weights after a block's steps."""
-    G = np.linalg.solve(mixing, ahead.weights) if mixing.shape[-1] > 1 else ahead.weights
+    G = solve_lower_each(mixing, ahead.weights) if mixing.shape[-1] > 1 else ahead.weights
     mean = ahead.decay[..., None] * belief.mean[..., 0] + (shift[..., None, :] @ G)[..., 0, :]
     n, C = roots.shape[-3:-1]
     rooted = np.swapaxes(roots, -1, -2) @ G.reshape(*G.shape[:-2], n, C, -1) if C > 1 else roots * G[..., None, :]
@@ -238,7 +239,12 @@ def _steps(likelihood: Likelihood, K: Any, loc: Any, y: Any, mask: Any) -> tuple
     shift, shrink, gains = np.zeros((e, n, C)), np.zeros((e, n, C, C)), np.zeros(K.shape)
     kernel: LaplaceKernel | None = None
     if takes(likelihood):
-        K, loc, y, mask = np.ascontiguousarray(K), np.ascontiguousarray(loc), np.asarray(y, np.float64), np.asarray(mask)
+        K, loc, y, mask = (
+            np.ascontiguousarray(K),
+            np.ascontiguousarray(loc),
+            np.asarray(y, np.float64),
+            np.asarray(mask),
+        )
         arrays = {"y": y, "mask": mask, "cov": K, "loc": loc, "shift": shift, "shrink": shrink, "gains": gains}
         arrays |= {"own_loc": predicted.loc, "own_cov": predicted.cov}
         kernel = LaplaceKernel(likelihood, _CLEAR, arrays)

@@ -49,6 +49,17 @@ def solve_lower(L: Float[AnyArray, "n n"], B: Float[AnyArray, "n m"]) -> Any:
     return _solve_triangular(L, B)
 
 
+def solve_lower_each(
+    L: Float[np.ndarray, "*batch n n"], B: Float[np.ndarray, "*batch n m"]
+) -> Float[np.ndarray, "*batch n m"]:
+    """Compute ``L^-1 B`` for each of a stack; elimination that ignores the zeros takes two to five times as long."""
+    (trtrs,) = scipy.linalg.get_lapack_funcs(("trtrs",), (L, B))
+    found = np.empty(B.shape)
+    for at in np.ndindex(*L.shape[:-2]):
+        found[at] = trtrs(L[at].T, B[at], lower=0, trans=1)[0]
+    return found
+
+
 def cholesky_solve(L: Float[AnyArray, "n n"], B: Float[AnyArray, "n *m"]) -> Any:  # noqa: F821 (dimensions)
     """Compute ``(L L')^-1 B``."""
     return _solve_triangular(L, _solve_triangular(L, B), trans=1)
