@@ -23,7 +23,7 @@ from benchmarks.accuracy.noise_by_input import fifths
 from benchmarks.common.baselines import WARMUP, Column, Rows
 from benchmarks.common.machine import machine
 from benchmarks.common.paths import RESULTS_DIR
-from streamgp.metrics import interval_score
+from streamgp.evaluation.metrics import interval_score
 from streamgp.models.registry import make_spec
 from streamgp.stream.learner import StreamLearner
 

@@ -25,8 +25,8 @@ import typer
 
 from benchmarks.common.machine import machine
 from benchmarks.common.paths import RESULTS_DIR
-from streamgp.core.conditional import Conditional
 from streamgp.evaluation.regression import apply_in_batches
+from streamgp.likelihoods.conditional import Conditional
 from streamgp.models.registry import make_spec
 from streamgp.numerics.precision import float64
 from streamgp.stream.apart import new_learner

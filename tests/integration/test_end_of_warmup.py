@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from streamgp.core import Info
 from streamgp.models.base import FittedExpert
+from streamgp.models.contract import Info
 from streamgp.models.gaussian.warmup import prior_log_weights
 from streamgp.models.registry import make_spec
 from streamgp.models.spec import Spec

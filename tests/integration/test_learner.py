@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from streamgp.core import Predictive
+from streamgp.likelihoods import Predictive
 from streamgp.models.gaussian import family
 from streamgp.models.registry import make_spec
 from streamgp.models.spec import Spec

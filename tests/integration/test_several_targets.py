@@ -7,8 +7,8 @@ import pytest
 from scipy.special import ndtri
 
 from streamgp import StreamingGPRegressor, evaluate
-from streamgp.core.conditional import Conditional
-from streamgp.core.correlation import Comoments, correlation_matrices
+from streamgp.likelihoods.conditional import Conditional
+from streamgp.likelihoods.correlation import Comoments, correlation_matrices
 from streamgp.models.registry import make_spec
 from streamgp.numerics.precision import float64
 from streamgp.stream.apart import new_learner

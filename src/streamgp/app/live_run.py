@@ -24,9 +24,9 @@ from streamgp.evaluation.steps_ahead import check_steps
 from streamgp.filters.noise import parse as parse_noise
 from streamgp.models.options import MIN_WARMUP
 from streamgp.numerics import checkpoint
+from streamgp.numerics.formats import plural
 from streamgp.numerics.memory import give_back
 from streamgp.progress import Bar, progress_bar
-from streamgp.reports.wording import plural
 from streamgp.session import Session, new_alarms
 from streamgp.stream.apart import new_learner
 from streamgp.table import Chunk, DataError, RowReader, Schema

@@ -11,8 +11,8 @@ from streamgp.app.lock import locked
 from streamgp.app.outputs import RunDirectory, RunError
 from streamgp.app.runner import Outcome
 from streamgp.app.settings import RunSettings
-from streamgp.core import TargetMap
 from streamgp.estimators import default_warmup
+from streamgp.likelihoods import TargetMap
 from streamgp.models.options import DEFAULT_WARMUP
 from streamgp.numerics import checkpoint
 from streamgp.table import DataError, RowReader, Schema, open_rows

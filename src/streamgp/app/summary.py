@@ -7,9 +7,10 @@ from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 
-from streamgp.metrics.shares import in_percent
+from streamgp.evaluation.metrics.shares import in_percent
+from streamgp.numerics.formats import clock, number, plural, share
 from streamgp.reports import comparison_page, step_verdict, verdicts
-from streamgp.reports.wording import NAMELESS, clock, headline, number, plural, share
+from streamgp.reports.wording import NAMELESS, headline
 
 _NOTES = {
     "regression": "* mean log predictive density of the target in its own units, higher is better",

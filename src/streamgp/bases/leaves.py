@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from streamgp.core import AnyArray, namespace
+from streamgp.numerics.arrays import AnyArray, namespace
 from streamgp.numerics.native import addresses, function
 
 if TYPE_CHECKING:

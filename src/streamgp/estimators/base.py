@@ -10,13 +10,13 @@ from streamgp.estimators.columns import Columns
 from streamgp.estimators.early import warn_if_early, warn_of_codes
 from streamgp.estimators.late import LateTargets
 from streamgp.estimators.prediction import Prediction
+from streamgp.estimators.result import collect
 from streamgp.estimators.scikit import Parameters
+from streamgp.estimators.shown import Given
 from streamgp.estimators.validation import Rows, check_fitted, check_inputs, check_rows, column_names, seed_of
 from streamgp.evaluation.alarms import RATE, Alarm, Alarms
 from streamgp.evaluation.description import expert_table
-from streamgp.evaluation.result import collect
 from streamgp.evaluation.scored_rows import ScoredRows
-from streamgp.evaluation.shown import Given
 from streamgp.models.option_type import whole_number
 from streamgp.models.options import DEFAULT_WARMUP, MIN_WARMUP, OPTIONS
 from streamgp.models.registry import make_spec

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from streamgp.evaluation.scored_rows import Metrics
-from streamgp.reports.wording import option, plural
+from streamgp.numerics.formats import plural
 from streamgp.stream.lags import lag_names
 from streamgp.stream.learner import StreamLearner
 from streamgp.table.calendar import AUTO, CYCLES
@@ -127,6 +127,13 @@ def seeming_codes(learner: StreamLearner, features: Sequence[str], targets: Sequ
     named = [*features, *(f"input {column}" for column in range(len(features), learner.num_inputs)), *targets]
     rows = f"the {learner.warmup:,} rows of the warm-up"
     return say_suspects(learner.state.suspects, named, rows, "missing_values={}" if python else "--missing-values {}")
+
+
+def option(name: str, value: str, python: bool) -> str:
+    """Return an option of numbers or of a word as the command has it, or as Python does."""
+    if not python:
+        return f"--{name} {value}"
+    return f"{name}=({value})" if "," in value else f"{name}={value if value[0].isdigit() else repr(value)}"
 
 
 def describe_calendar(learner: StreamLearner, dates: Sequence[str], python: bool = False) -> list[str]:

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from streamgp.evaluation.metrics import crps_ensemble, energy_score
+from streamgp.evaluation.metrics.judgement import Against
 from streamgp.evaluation.running_sums import Moments
 from streamgp.evaluation.step_baselines import StepBaselines, rows_between_origins
-from streamgp.metrics import crps_ensemble, energy_score
-from streamgp.metrics.judgement import Against
 from streamgp.models.base import PathFamily
 from streamgp.models.families import family_of
 from streamgp.models.spec import Spec

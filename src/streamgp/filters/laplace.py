@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
-from streamgp.core import AnyArray
 from streamgp.filters import kalman
 from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.kalman import FilterState
 from streamgp.likelihoods import Likelihood, laplace_step
 from streamgp.numerics import tree
+from streamgp.numerics.arrays import AnyArray
 
 # The least eigenvalue, in shares of the largest variance, of which it is believed that it is above zero.
 _CLEAR = 1e-13

@@ -9,9 +9,9 @@ from rich.console import Console
 
 from streamgp.fleet.page import render_fleet
 from streamgp.fleet.page_content import COLUMNS
+from streamgp.numerics.formats import number, plural, share
 from streamgp.reports import verdicts
 from streamgp.reports.pages.stream import scan
-from streamgp.reports.wording import number, plural, share
 from streamgp.table.files import write_aside
 
 _ALARMS_SHOWN = 10

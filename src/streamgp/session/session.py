@@ -6,13 +6,13 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from streamgp.core import Info
 from streamgp.evaluation import Alarms, Conformal, ConformalSets, StepsAhead
 from streamgp.evaluation.boosted_trees import BoostedTrees, with_clock
 from streamgp.evaluation.references import Experts
 from streamgp.evaluation.row_groups import GroupColumn
 from streamgp.evaluation.scored_rows import Metrics, ScoredRows, results, score_rows
 from streamgp.models.base import FittedExpert
+from streamgp.models.contract import Info
 from streamgp.numerics import tree
 from streamgp.numerics.batching import concatenate
 from streamgp.numerics.precision import in_float64

@@ -14,8 +14,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from streamgp.core import Info, SeparableModel, SideBySide, side_by_side
-from streamgp.likelihoods import AnyPredictive
+from streamgp.likelihoods import AnyPredictive, SideBySide, side_by_side
+from streamgp.models.contract import Info, SeparableModel
 from streamgp.numerics.batching import concatenate
 from streamgp.numerics.standardise import Standardiser
 from streamgp.stream.learn_step import first_state, leading

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
-from streamgp.core import FilterEngine, Info, Moments, RowEngine
 from streamgp.likelihoods import AnyPredictive
+from streamgp.models.contract import FilterEngine, Info, Moments, RowEngine
 from streamgp.numerics.batching import LARGEST, SMALL, concatenate
 from streamgp.numerics.precision import in_float64
 from streamgp.stream.batches import predict_rows

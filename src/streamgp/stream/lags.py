@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Bool, Float
 
-from streamgp.core import AnyArray
+from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.stream.lag_outliers import OutlierMemory
 from streamgp.stream.passed_rows import PassedRows

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.core import Info
 from streamgp.likelihoods import AnyPredictive
+from streamgp.models.contract import Info
 from streamgp.numerics.checkpoint.encoding import decode, encode
 from streamgp.stream.late_weights import LateWeights, learnt
 from streamgp.stream.learner import StreamLearner

@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from streamgp.core import AnyArray, ClassModel, Info
 from streamgp.likelihoods import AnyPredictive
+from streamgp.models.contract import ClassModel, Info
 from streamgp.numerics import tree
+from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.batching import SMALL, concatenate
 from streamgp.numerics.precision import computed, in_float64
 from streamgp.numerics.threads import one_blas_thread

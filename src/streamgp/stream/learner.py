@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from streamgp.core import Info, RowEngine, SingleRowModel, mapped
-from streamgp.likelihoods import AnyPredictive
+from streamgp.likelihoods import AnyPredictive, mapped
 from streamgp.models.base import FittedExpert
+from streamgp.models.contract import Info, RowEngine, SingleRowModel
 from streamgp.models.spec import Spec
 from streamgp.numerics.checkpoint.encoding import decode, encode
 from streamgp.numerics.precision import float64, in_float64

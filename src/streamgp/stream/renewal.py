@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from streamgp.core import AnyArray
 from streamgp.models.base import FittedModel, RenewingFamily, WarmupRows
+from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.batching import LARGEST
 from streamgp.numerics.precision import computed, in_float64
 from streamgp.numerics.threads import one_blas_thread

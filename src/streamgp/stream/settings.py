@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from streamgp.core import TargetMap
 from streamgp.filters.engine.placement import check_device
+from streamgp.likelihoods import TargetMap
 from streamgp.models.base import ModelFamily
 from streamgp.models.families import family_of
 from streamgp.models.spec import Spec

@@ -6,8 +6,8 @@ from typing import Any, Self
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.core import SplittingModel, StreamModel
 from streamgp.models.base import FittedExpert
+from streamgp.models.contract import SplittingModel, StreamModel
 from streamgp.models.spec import Spec
 from streamgp.numerics import keys
 from streamgp.numerics.batching import concatenate

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.core import Info, Predictive, StreamModel
+from streamgp.likelihoods import Predictive
 from streamgp.models.base import FittedModel, PathFamily, WarmupRows
+from streamgp.models.contract import Info, StreamModel
 from streamgp.numerics import keys, tree
 from streamgp.numerics.batching import concatenate
 from streamgp.numerics.precision import computed

@@ -9,10 +9,10 @@ import pytest
 from scipy.stats import invgamma
 
 from kernel_forms import in_both_forms
-from streamgp.core import recalibration
 from streamgp.filters import noise
 from streamgp.filters.noise import NoiseState, parse
 from streamgp.filters.noise_kernel import is_compiled
+from streamgp.likelihoods import recalibration
 from streamgp.numerics import tree
 
 KINDS = parse(("constant", "adaptive 1.0", "adaptive 0.9", "adaptive 0.8 ar 0.5"))

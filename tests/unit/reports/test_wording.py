@@ -39,19 +39,3 @@ def test_forecasts_are_called_so() -> None:
     late = {"late_labels": {"delay": 5}}
     assert wording.last_value(late, "label") == "the label of 6 rows before"  # the last that is known
     assert wording.last_value({"late_labels": {"delay": "known_at"}}) == "the last value"
-
-
-@pytest.mark.parametrize(
-    ("number", "text"),
-    [
-        (0.16123, "0.1612"),
-        (12345.6, "12,346"),
-        (-2.5, "−2.500"),
-        (0, "0"),
-        (None, "–"),
-        (2.5e-5, "2.5e−05"),
-        (1e9, "1e+09"),
-    ],
-)
-def test_numbers_keep_four_digits(number: float | int | None, text: str) -> None:
-    assert wording.number(number) == text

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from streamgp.estimators.result import collect
+from streamgp.estimators.shown import Given
 from streamgp.evaluation import Alarms, Conformal, RegressionMetrics, ScoredRows, StepsAhead, results
-from streamgp.evaluation.result import collect
-from streamgp.evaluation.shown import Given
 from streamgp.models.registry import make_spec
 from streamgp.numerics.checkpoint.encoding import decode, encode
 from streamgp.session import Session

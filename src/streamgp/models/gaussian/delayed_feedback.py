@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from streamgp.core import Predictive, namespace, noise_by_input, recalibration
-from streamgp.core.noise_by_input import NoiseByInput
 from streamgp.filters.noise import NoiseKinds, NoiseState
+from streamgp.likelihoods import Predictive, noise_by_input, recalibration
+from streamgp.likelihoods.noise_by_input import NoiseByInput
 from streamgp.models.gaussian.target_values import mixed_levels, target_levels, target_values
 from streamgp.numerics import tree
-from streamgp.numerics.arrays import AnyArray, logsumexp
+from streamgp.numerics.arrays import AnyArray, logsumexp, namespace
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.module import Module
 from streamgp.weights import OUTLIER_LOG_DENSITY, WeightRule, scan_rule, trust, weighed
@@ -35,7 +35,7 @@ class PendingForecasts(Module):
     noise
         The state of the noise when the forecast was made; None where it is constant.
     features
-        Those of the noise by input (see `streamgp.core.noise_by_input`); None where there is none.
+        Those of the noise by input (see `streamgp.likelihoods.noise_by_input`); None where there is none.
     """
 
     loc: Float[AnyArray, "h f e"]

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from streamgp.core import noise_by_input, recalibration
 from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.engine.blocks import member
+from streamgp.likelihoods import noise_by_input, recalibration
 from streamgp.models.gaussian.model import Ensemble
 from streamgp.models.gaussian.state import EnsembleState
 from streamgp.numerics import tree

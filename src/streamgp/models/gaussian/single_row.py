@@ -7,11 +7,12 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from streamgp.bases.base import Basis
-from streamgp.core import Info, Moments, Predictive, recalibration, trimmed
 from streamgp.filters.engine.cpu import as_numpy
 from streamgp.filters.engine.rowfilter import RowPrediction
 from streamgp.filters.guard import RowGuard
 from streamgp.filters.kalman import FilterState
+from streamgp.likelihoods import Predictive, recalibration, trimmed
+from streamgp.models.contract import Info, Moments
 from streamgp.models.gaussian.model import Ensemble
 from streamgp.models.gaussian.resting import BLOCK, rested
 from streamgp.models.gaussian.row_scoring import Experts, RowScoring

@@ -8,9 +8,9 @@ import numpy as np
 
 from streamgp.bases import BASES, ActiveDims, Basis, Concatenation
 from streamgp.bases.concatenation import PARTS
-from streamgp.core.noise_by_input import chosen_inputs
 from streamgp.filters.dynamics import Dynamics, parse
 from streamgp.filters.noise import parse as parse_noise
+from streamgp.likelihoods.noise_by_input import chosen_inputs
 from streamgp.models.base import FittedExpert
 from streamgp.models.expert import Expert
 from streamgp.models.fitting.gaussian_evidence import INITIAL_NOISE_VAR, INITIAL_PRIOR_VAR, Fit, fit_basis

@@ -1,9 +1,9 @@
-/* The recursion of streamgp.core.noise_by_input, whose form in NumPy is its oracle. */
+/* The recursion of streamgp.likelihoods.noise_by_input, whose form in NumPy is its oracle. */
 #include <math.h>
 
 #include "kernel.h"
 
-/* The constants of streamgp.core.noise_by_input, in the order of its `KERNEL_CONSTANTS`. */
+/* The constants of streamgp.likelihoods.noise_by_input, in the order of its `KERNEL_CONSTANTS`. */
 typedef struct {
     double walk, max_log_variance, max_ratio, max_square, fisher, switching, dof, tail;
 } rules_t;

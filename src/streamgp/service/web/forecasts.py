@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 
 from streamgp.estimators.forecasts import forecast_frame
-from streamgp.metrics.shares import percents
+from streamgp.evaluation.metrics.shares import percents
 from streamgp.service.config import StreamConfig
 from streamgp.service.keyed_model import TIME, KeyedModel
 from streamgp.service.live_stream import LiveStream

@@ -1,4 +1,4 @@
-"""The judgements of many short streams at once, such as the keys of a fleet: see `streamgp.metrics.judgement`."""
+"""The judgements of many short streams at once, such as the keys of a fleet: see `judgement`."""
 
 from typing import NamedTuple
 
@@ -6,8 +6,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import stdtrit
 
-from streamgp.metrics.judgement import COVERAGE
-from streamgp.metrics.paired import LEAST_ROWS
+from streamgp.evaluation.metrics.judgement import COVERAGE
+from streamgp.evaluation.metrics.paired import LEAST_ROWS
 
 # The losses of each stream are kept as sums over so many batches of consecutive rows.
 BATCHES = 16
@@ -46,7 +46,7 @@ def with_row(
 def skills(sums: Float[np.ndarray, "n k batches"], rows: Float[np.ndarray, " n"]) -> Skills:
     """Return how the model, the first of the k predictors, stands beside the best of the others.
 
-    The interval is that of `streamgp.metrics.judgement`, from the means of the batches that are complete, eight or
+    The interval is that of `judgement`, from the means of the batches that are complete, eight or
     more of them, with Student's t.
     """
     n = len(rows)

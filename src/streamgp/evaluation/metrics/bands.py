@@ -4,8 +4,8 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from streamgp.metrics.shapes import together
-from streamgp.metrics.shares import probabilities, share
+from streamgp.evaluation.metrics.shapes import together
+from streamgp.evaluation.metrics.shares import probabilities, share
 from streamgp.numerics.digits import shortest
 
 

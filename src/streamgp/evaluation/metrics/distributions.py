@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from streamgp.metrics.shapes import positive, together
+from streamgp.evaluation.metrics.shapes import positive, together
 from streamgp.numerics import mixtures, student_t
 from streamgp.numerics.crps import mixture_crps
 

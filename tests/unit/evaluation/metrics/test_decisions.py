@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from streamgp.metrics import cost_threshold, decisions
+from streamgp.evaluation.metrics import cost_threshold, decisions
 
 
 def test_by_the_threshold_probabilities_at_their_word_cost_least():

@@ -5,8 +5,8 @@ import pytest
 from scipy.special import ndtri
 from scipy.stats import t as student_t
 
-from streamgp.core import noise_by_input
-from streamgp.core.noise_by_input import DOF, NoiseByInput, chosen_inputs, features, squared_scores
+from streamgp.likelihoods import noise_by_input
+from streamgp.likelihoods.noise_by_input import DOF, NoiseByInput, chosen_inputs, features, squared_scores
 from tests.oracles.log_variances import textbook
 
 ROWS, INPUTS, OUTPUTS = 300, 3, 2

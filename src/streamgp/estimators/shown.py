@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from streamgp.evaluation.inputs import Inputs
+from streamgp.numerics import formats
 from streamgp.progress import progress_bar
 from streamgp.reports import verdicts, wording
 from streamgp.table.files import write_aside
@@ -197,7 +198,7 @@ class Shown:
     def _tables(self) -> tuple[Any, Any]:
         """Return the tables of predictions and of weights that charts are made from."""
         # The import is here because it loads polars.
-        from streamgp.evaluation import page_tables
+        from streamgp.estimators import page_tables
 
         given = self._given
         found = page_tables.predictions(given.kept, given.table)
@@ -232,5 +233,5 @@ def _objects(values: list[Any]) -> np.ndarray:
 
 def html_row(tag: str, cells: Iterable[Any]) -> str:
     """Return a row of a table, numbers as people read them."""
-    each = (cell if isinstance(cell, str) else wording.number(None if np.isnan(cell) else cell) for cell in cells)
+    each = (cell if isinstance(cell, str) else formats.number(None if np.isnan(cell) else cell) for cell in cells)
     return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in each)}</tr>"

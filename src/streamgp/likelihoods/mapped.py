@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.core import recalibration
-from streamgp.core.predictive import Predictive
-from streamgp.core.target_map import TargetMap
-from streamgp.core.within_reach import WithinReach
+from streamgp.likelihoods import recalibration
+from streamgp.likelihoods.predictive import Predictive
+from streamgp.likelihoods.target_map import TargetMap
+from streamgp.likelihoods.within_reach import WithinReach
 from streamgp.numerics import student_t, tree
 from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.keys import Key

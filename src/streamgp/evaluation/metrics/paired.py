@@ -1,14 +1,15 @@
 """Comparison of two forecasts: the mean difference of their losses on the same rows, with its interval."""
 
+from collections.abc import Mapping
 from math import nan, sqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import stdtrit
 
-from streamgp.metrics.shapes import together
-from streamgp.metrics.shares import share
+from streamgp.evaluation.metrics.shapes import together
+from streamgp.evaluation.metrics.shares import share
 
 # With so many rows, three cosines are left.
 LEAST_ROWS = 20
@@ -76,3 +77,28 @@ def paired_interval(losses: ArrayLike, others: ArrayLike, coverage: float = 0.95
     deviation = largest * sqrt(float(np.mean(np.square(waves / largest))) / n)
     half = float(stdtrit(cosines, 0.5 + 0.5 * coverage)) * deviation
     return Difference(mean, mean - half, mean + half)
+
+
+def differences(losses: Mapping[str, Mapping[str, np.ndarray]], coverage: float) -> dict[str, list[Any]]:
+    """Return by how much the losses of each model differ from the first one's, as the columns of a table.
+
+    Parameters
+    ----------
+    losses
+        Those of every model on the same rows, (n,) each, by the name of the model and of the score.
+    coverage
+        Of the intervals; see `paired_interval`.
+
+    Returns
+    -------
+    dict
+        Columns model, score, difference, low and high; a score that the first model lacks is left out.
+    """
+    of_first, *others = losses.values()
+    found: dict[str, list[Any]] = {name: [] for name in ("model", "score", "difference", "low", "high")}
+    for name, of in zip(list(losses)[1:], others, strict=True):
+        for score in (score for score in of if score in of_first):
+            difference = paired_interval(of[score], of_first[score], coverage)
+            for column, value in zip(found.values(), (name, score, *difference), strict=True):
+                column.append(value)
+    return found

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm
 
-from streamgp.core import Predictive, recalibration
-from streamgp.core.conditional import Conditional
-from streamgp.core.correlation import (
+from streamgp.likelihoods import Predictive, recalibration
+from streamgp.likelihoods.conditional import Conditional
+from streamgp.likelihoods.correlation import (
     LEAST_EIGENVALUE,
     MEMORY,
     PRIOR_ROWS,

@@ -10,9 +10,9 @@ import pytest
 
 from streamgp.evaluation.conformal import Conformal
 from streamgp.evaluation.conformal_sets import ConformalSets
+from streamgp.evaluation.metrics import interval_score, paired_interval, pinball
+from streamgp.evaluation.metrics.shares import in_percent, percents, probabilities, share
 from streamgp.fleet.forecasts import checked
-from streamgp.metrics import interval_score, paired_interval, pinball
-from streamgp.metrics.shares import in_percent, percents, probabilities, share
 
 NAN = float("nan")
 

@@ -6,9 +6,9 @@ import numpy as np
 import scipy.special
 from jaxtyping import Float
 
-from streamgp.core import correlation
-from streamgp.core.predictive import Predictive
-from streamgp.core.side_by_side import SideBySide
+from streamgp.likelihoods import correlation
+from streamgp.likelihoods.predictive import Predictive
+from streamgp.likelihoods.side_by_side import SideBySide
 from streamgp.numerics import keys
 from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.keys import Key
@@ -22,7 +22,7 @@ _NODE_WEIGHTS = np.exp(-0.5 * _NODES**2) / np.exp(-0.5 * _NODES**2).sum()
 class Conditional(Module):
     """The distribution of the targets of each row that are not known, given those that are.
 
-    The scores of the targets (see `streamgp.core.correlation`) are jointly Gaussian, and so are those of the others
+    The scores of the targets (see `correlation`) are jointly Gaussian, and so are those of the others
     given some; each target has the value of its own distribution at its score. A target that is known has its value,
     and no spread. Rows of which none is known are as in `predictive`. All is computed in NumPy.
 

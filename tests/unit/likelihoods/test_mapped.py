@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from streamgp.core import MappedPredictive, Predictive, TargetMap, mapped
+from streamgp.likelihoods import MappedPredictive, Predictive, TargetMap, mapped
 from streamgp.numerics import keys
 from streamgp.numerics.precision import float64
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Bool, Float
 
-from streamgp.metrics.paired import LEAST_ROWS, paired_interval
+from streamgp.evaluation.metrics.paired import LEAST_ROWS, paired_interval
 
 # The coverage of the intervals.
 COVERAGE = 0.95
@@ -229,7 +229,7 @@ def _against(name: str, ours: Float[np.ndarray, " b"], theirs: Float[np.ndarray,
 
     The interval is that of the ratio of the two mean losses, on the scale of its log, so that no more than all is
     ever saved: the relative error of the ratio r is that of the mean of ``ours - r * theirs``, to the first order,
-    and neighbouring batches may share their errors (`streamgp.metrics.paired_interval`).
+    and neighbouring batches may share their errors (`streamgp.evaluation.metrics.paired_interval`).
     """
     own, other = float(ours.sum()), float(theirs.sum())
     loss, enough = _finite(other / rows), rows >= LEAST_ROWS

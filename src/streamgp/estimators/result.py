@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from streamgp.estimators.shown import Given, Shown
 from streamgp.evaluation.alarms import Alarm
 from streamgp.evaluation.columns import columns_of
 from streamgp.evaluation.ordinal import OrdinalScores
 from streamgp.evaluation.scored_rows import ScoredRows
-from streamgp.evaluation.shown import Given, Shown
 from streamgp.stream.learner import StreamLearner
 from streamgp.table.labels import ClassNames
 

@@ -1,6 +1,5 @@
 """The result of `compare`: the scores of several models on the same rows, and their differences."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any, NamedTuple
@@ -8,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
-from streamgp.evaluation.shown import html_row
-from streamgp.metrics import Difference, paired_interval
+from streamgp.estimators.shown import html_row
+from streamgp.evaluation.metrics.paired import differences
 from streamgp.table.frames import FrameLike
 
 
@@ -100,7 +99,8 @@ class Comparison:
         """Return by how much each model's scores differ from the first one's, with intervals, as a frame.
 
         Columns: model, score, difference (the model's minus the first one's), low and high. Below zero the model is
-        better, of pll above. An interval that holds zero says: not shown. See `streamgp.metrics.paired_interval`.
+        better, of pll above. An interval that holds zero says: not shown. See
+        `streamgp.evaluation.metrics.paired_interval`.
 
         Parameters
         ----------
@@ -161,31 +161,6 @@ class Comparison:
 
     def _differences(self, coverage: float) -> dict[str, list[Any]]:
         return differences({name: self.losses(name) for name in self._every}, coverage)
-
-
-def differences(losses: Mapping[str, Mapping[str, np.ndarray]], coverage: float) -> dict[str, list[Any]]:
-    """Return by how much the losses of each model differ from the first one's, as the columns of a table.
-
-    Parameters
-    ----------
-    losses
-        Those of every model on the same rows, (n,) each, by the name of the model and of the score.
-    coverage
-        Of the intervals; see `streamgp.metrics.paired_interval`.
-
-    Returns
-    -------
-    dict
-        Columns model, score, difference, low and high; a score that the first model lacks is left out.
-    """
-    of_first, *others = losses.values()
-    found: dict[str, list[Any]] = {name: [] for name in ("model", "score", "difference", "low", "high")}
-    for name, of in zip(list(losses)[1:], others, strict=True):
-        for score in (score for score in of if score in of_first):
-            difference: Difference = paired_interval(of[score], of_first[score], coverage)
-            for column, value in zip(found.values(), (name, score, *difference), strict=True):
-                column.append(value)
-    return found
 
 
 def _mean(rows: np.ndarray | None) -> float:

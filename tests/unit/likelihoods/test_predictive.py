@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 from scipy.special import logsumexp
 from scipy.stats import kstest, norm
 
-from streamgp.core import Info, OnlineModel, Predictive
+from streamgp.likelihoods import Predictive
 from streamgp.numerics import keys
 
 N, K, E = 4, 3, 2
@@ -150,17 +150,3 @@ def test_numpy_arrays_will_do(predictive):
     ):
         assert isinstance(ours, np.ndarray)
         np.testing.assert_allclose(ours, traced, rtol=1e-10, atol=1e-12)
-
-
-def test_a_model_is_known_by_its_methods():
-    class Model:
-        num_inputs = 1
-        num_outputs = 1
-
-        def init(self, key): ...
-        def predict(self, state, X, times=None): ...
-        def update(self, state, X, y, mask=None, times=None): ...
-
-    assert isinstance(Model(), OnlineModel)
-    assert not isinstance(object(), OnlineModel)
-    assert Info._fields == ("predictive", "outside", "rules", "weights", "flagged", "non_finite", "scores")

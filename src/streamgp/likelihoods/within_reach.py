@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.core import recalibration
-from streamgp.core.predictive import Predictive
-from streamgp.core.target_map import TargetMap
+from streamgp.likelihoods import recalibration
+from streamgp.likelihoods.predictive import Predictive
+from streamgp.likelihoods.target_map import TargetMap
 from streamgp.numerics import mixtures
 from streamgp.numerics.quantiles import mixture_quantiles
 

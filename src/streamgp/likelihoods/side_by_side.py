@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.core import correlation
-from streamgp.core.mapped import MappedPredictive
-from streamgp.core.predictive import Predictive, sample_by_scores
-from streamgp.core.target_map import TargetMap
+from streamgp.likelihoods import correlation
+from streamgp.likelihoods.mapped import MappedPredictive
+from streamgp.likelihoods.predictive import Predictive, sample_by_scores
+from streamgp.likelihoods.target_map import TargetMap
 from streamgp.numerics import tree
 from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.keys import Key
@@ -26,7 +26,7 @@ class SideBySide(Module):
     parts
         The prediction of each target, of the same rows.
     correlation
-        For each row, how the errors of the targets go together, see `streamgp.core.correlation`.
+        For each row, how the errors of the targets go together, see `streamgp.likelihoods.correlation`.
     """
 
     parts: tuple[Predictive | MappedPredictive, ...]

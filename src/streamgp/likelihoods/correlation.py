@@ -18,7 +18,7 @@ import numpy as np
 import scipy.special
 from jaxtyping import Bool, Float
 
-from streamgp.core.recalibration import EDGE
+from streamgp.likelihoods.recalibration import EDGE
 
 MEMORY = 0.998  # discount from row to row: the last 500 rows count
 # The prior counts as so many rows without correlation, which are forgotten like other rows.

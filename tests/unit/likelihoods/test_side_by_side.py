@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamgp.core import MappedPredictive, Predictive, SideBySide, TargetMap, mapped, side_by_side, unmapped
-from streamgp.core.conditional import Conditional
+from streamgp.likelihoods import MappedPredictive, Predictive, SideBySide, TargetMap, mapped, side_by_side, unmapped
+from streamgp.likelihoods.conditional import Conditional
 from streamgp.numerics import keys
 from streamgp.numerics.precision import float64
 

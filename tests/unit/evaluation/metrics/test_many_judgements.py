@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from streamgp.metrics.many_judgements import BATCHES, skills, with_row
+from streamgp.evaluation.metrics.many_judgements import BATCHES, skills, with_row
 
 
 def summed(losses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import integrate, stats
 
-from streamgp import metrics
+from streamgp.evaluation import metrics
 
 RNG = np.random.default_rng(0)
 MEAN, STD, Y = RNG.normal(size=6), RNG.uniform(0.2, 3.0, 6), RNG.normal(size=6) * 2.0

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamgp.metrics import paired_interval
-from streamgp.metrics.judgement import BATCHES, Judgement, PairedLosses, judge, verdict_of
+from streamgp.evaluation.metrics import paired_interval
+from streamgp.evaluation.metrics.judgement import BATCHES, Judgement, PairedLosses, judge, verdict_of
 from streamgp.numerics.checkpoint.encoding import decode, encode
 
 NAMES = ("last", "mean")

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from scipy.signal import lfilter
 
-from streamgp.metrics import paired_interval
+from streamgp.evaluation.metrics import paired_interval
 
 
 def autoregression(streams: int, rows: int, r: float, seed: int = 0) -> np.ndarray:
