@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from streamgp.numerics.formats import number, plural, share
+from streamgp.numerics.formats import clock, number, plural, share
 
 # The shown name of a column whose name is empty, as in --time ''.
 NAMELESS = "''"
@@ -121,6 +121,29 @@ def describe_bands(bands: list[dict[str, Any]]) -> str:
         for band in bands
     ]
     return ", ".join(each[:-1]) + " and " + each[-1] if len(each) > 1 else "".join(each)
+
+
+_ALARMS_LISTED = 10
+
+
+def alarm_lines(alarms: list[dict[str, Any]] | None, of_keys: bool = False) -> list[str]:
+    """Return what has changed, a line each: the latest of many, the first of those of a fleet's keys."""
+    if alarms is None:
+        return []
+    if not alarms:
+        return [f"no alarm: {'no key has changed' if of_keys else 'the stream did not change'}"]
+    listed = alarms[:_ALARMS_LISTED] if of_keys else alarms[-_ALARMS_LISTED:]
+    keys = f" of {plural(len({alarm['key'] for alarm in alarms}), 'key')}" if of_keys else ""
+    some = f", the {'first' if of_keys else 'latest'} {len(listed)}" if len(listed) < len(alarms) else ""
+    places = (alarm["key"] if of_keys else _row_of(alarm) for alarm in listed)
+    lines = [f"  {place}, {alarm['kind']}: {alarm['sentence']}" for place, alarm in zip(places, listed, strict=True)]
+    return [f"{plural(len(alarms), 'alarm')}{keys}{some}:", *lines]
+
+
+def _row_of(alarm: dict[str, Any]) -> str:
+    """Return the row of an alarm, with its time where it has one."""
+    row = f"row {alarm['row']:,}"
+    return row if alarm["time"] is None else f"{row} ({clock(alarm['time'])})"
 
 
 def last_value(metrics: dict[str, Any], noun: str = "value") -> str:
