@@ -138,7 +138,7 @@ def learn_from_targets(
     xp, absent = namespace(loc, y, mask), None
     if asleep is not None:
         loc, var = (xp.where(asleep[None, :, None], xp.nan, a) for a in (loc, var))
-        absent = xp.repeat(asleep, len(kinds.discounts))
+        absent = xp.repeat(asleep, len(kinds))
     due, scored, schedule, noises, last = (loc, var), mask, _Schedule.of(mask), None, None
     if pending is not None:
         due = schedule.pop_due((pending.loc, pending.var), due)
@@ -159,10 +159,10 @@ def learn_from_targets(
     loc, var, dof = experts_due if pending is None else add_noise(kinds, noises, loc, var, gap)
     # The errors of h forecasts that overlap are much the same error: together they count as one row.
     overlap = 1 if pending is None else pending.horizon
-    said, below = target_values(experts_due[0], experts_due[1], experts_due[2], y, len(kinds.discounts))
+    said, below = target_values(experts_due[0], experts_due[1], experts_due[2], y, len(kinds))
     log_density, flagged, factor = fill_missing_density(said.sum(-1) / overlap), None, None
     if is_outlier is not None:
-        is_outlier = xp.repeat(is_outlier, len(kinds.discounts), axis=1)
+        is_outlier = xp.repeat(is_outlier, len(kinds), axis=1)
     least = OUTLIER_LOG_DENSITY * y.shape[1] / overlap
     weights, before = scan_rule(rule, weights, log_density, scored, is_outlier, least, absent)
     log_weights = before.log_weights
@@ -183,7 +183,7 @@ def learn_from_targets(
             pending = replace(pending, features=schedule.remaining(state.pending.features, phi))
         layer, factor_due, factor = _learn_layer(layer, phi, phi_due, u, scored, flagged)
         if levels is not None:
-            u = _levels(sound, factor_due, experts_due[2], y, len(kinds.discounts))
+            u = _levels(sound, factor_due, experts_due[2], y, len(kinds))
     if levels is not None:
         levels, counts = recalibration.learn_rows(levels, u, scored)
         counts = counts if pending is None else _after_each(counts, levels)

@@ -68,7 +68,7 @@ class Ensemble(StreamModel):
     @property
     def _copies(self) -> int:
         """Return how many experts each filter serves."""
-        return len(self.noise.discounts)
+        return len(self.noise)
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
@@ -321,7 +321,7 @@ def ensemble(
         dynamics = stack([stack([experts[i].dynamics for i in members]) for members in rows])
         groups.append(Group(basis, noise, dynamics))
         order.extend(i for members in rows for i in members)
-    k = len(experts) * len(kinds.discounts)
+    k = len(experts) * len(kinds)
     log_prior = np.full(k, -np.log(k)) if log_prior is None else log_prior
     return Ensemble(
         groups=tuple(groups),

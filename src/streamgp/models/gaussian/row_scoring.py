@@ -66,7 +66,7 @@ class RowScoring:
         asleep: Bool[np.ndarray, " f"] | None,
         inputs: Int[np.ndarray, " d"] | None,
     ) -> None:
-        self._rule, self._kinds, self._copies = rule, kinds, len(kinds.discounts)
+        self._rule, self._kinds, self._copies = rule, kinds, len(kinds)
         self._rests = asleep is not None
         self._absent = None if asleep is None or not asleep.any() else np.repeat(asleep, self._copies)
         self._weights, self.noise, _, self.levels, self.layer = state
