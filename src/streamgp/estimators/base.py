@@ -25,6 +25,7 @@ from streamgp.numerics import checkpoint
 from streamgp.session import new_alarms
 from streamgp.stream.apart import learner_from_tree, new_learner
 from streamgp.stream.late_labels import LateLabels
+from streamgp.stream.settings import StreamSettings
 from streamgp.table.clock import Pace
 from streamgp.table.codes import MissingCodes
 from streamgp.table.containers import unmasked
@@ -240,19 +241,17 @@ class StreamEstimator(LateTargets, Parameters):
     def _start(self, rows: Rows, default_warmup: int, delay: int = 0) -> None:
         spec = self._make_spec()
         least = MIN_WARMUP + rows.X.shape[1] + rows.y.shape[1] * len(spec.lags)
-        self._learner = new_learner(
+        settings = StreamSettings(
             spec,
             num_inputs=rows.X.shape[1],
             num_outputs=rows.y.shape[1],
             warmup=max(default_warmup, least) if self.warmup is None else _checked_warmup(self.warmup, least),
             seed=seed_of(self.random_state),
             timed=rows.times is not None,
-            num_classes=self._classes_at_start,
             delay=delay,
-            categories=rows.columns.categories,
-            dates=rows.columns.dates(rows.X.shape[1] - spec.exposure),
-            calendar=rows.columns.calendar,
+            categories=rows.columns.unknown(rows.X.shape[1] - spec.exposure),
         )
+        self._learner = new_learner(settings, self._classes_at_start)
         self._columns, self._pace = rows.columns, rows.pace
         self._single, self._late, self._alarms = rows.single, None, None
         self._access.warned_of_warmup = False

@@ -7,7 +7,7 @@ from streamgp.evaluation.scored_rows import Metrics
 from streamgp.numerics.formats import plural
 from streamgp.stream.lags import lag_names
 from streamgp.stream.learner import StreamLearner
-from streamgp.table.calendar import AUTO, CYCLES
+from streamgp.table.calendar import CYCLES
 from streamgp.table.codes import say_suspects
 
 # From this share of working filters on, it is not mentioned.
@@ -138,7 +138,7 @@ def option(name: str, value: str, python: bool) -> str:
 
 def describe_calendar(learner: StreamLearner, dates: Sequence[str], python: bool = False) -> list[str]:
     """Return a note on what was made of the columns of dates, where it was for the warm-up to say."""
-    if AUTO not in learner.settings.calendar or not dates or not learner.is_warmed_up:
+    if not learner.settings.categories.is_open or not dates or not learner.is_warmed_up:
         return []
     cycles = [entry for entry in learner.categories.entries if entry in CYCLES]
     none, more = option("calendar", "none", python), ""

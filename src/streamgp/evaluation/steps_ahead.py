@@ -167,8 +167,9 @@ class StepsAhead:
         self._baselines.forecast(sorted(learner.seasons or lags[-1:]))
         self._every = rows_between_origins(self.steps, self._baselines.seasons)
         inputs = np.full((self.steps, learner.num_inputs), np.nan)
-        if learner.settings.dates and len(self._clock):  # a model that was learnt before has shown no time yet
-            inputs[:, learner.settings.dates] = _going_on(self._clock, self.steps)
+        dates = learner.settings.categories.dates
+        if dates and len(self._clock):  # a model that was learnt before has shown no time yet
+            inputs[:, dates] = _going_on(self._clock, self.steps)
         if self._known is not None:
             known = self._known[self._seen : self._seen + self.steps]
             inputs[: len(known)] = np.where(np.isnan(known), inputs[: len(known)], known)

@@ -120,7 +120,8 @@ class Session:
             part = cut(part, slice(len(info.outside)))
             scored = self.score(info, part, by_experts, start=at, flagged=_find_flagged(learner, info))
             if self.horizons is not None:
-                scored = scored._replace(ahead=self.horizons.add(part.y, part.X[:, learner.settings.dates]))
+                times = part.X[:, learner.settings.categories.dates]
+                scored = scored._replace(ahead=self.horizons.add(part.y, times))
             yield scored
             at += len(part.X)
 
