@@ -240,7 +240,7 @@ class StreamEstimator(LateTargets, Parameters):
 
     def _start(self, rows: Rows, default_warmup: int, delay: int = 0) -> None:
         spec = self._make_spec()
-        least = MIN_WARMUP + rows.X.shape[1] + rows.y.shape[1] * len(spec.lags)
+        least = MIN_WARMUP + rows.X.shape[1] + spec.num_past(rows.y.shape[1])
         settings = StreamSettings(
             spec,
             num_inputs=rows.X.shape[1],

@@ -112,8 +112,19 @@ class Spec:
         return {name: value for name, value in asdict(self).items() if name != "device"}
 
     @property
+    def looks_back(self) -> bool:
+        """Return whether past targets are inputs."""
+        return bool(self.lags)
+
+    def num_past(self, num_outputs: int) -> int:
+        """Return how many inputs past targets are, which come last."""
+        return len(self.lags) * num_outputs
+
+    @property
     def renewable(self) -> tuple[str, ...]:
-        """Return the names of the bases whose experts are fitted anew where `renew` says so."""
+        """Return the names of the bases whose experts are fitted anew; none unless `renew` says so."""
+        if not self.renew:
+            return ()
         cheap = TREES + self.learners
         return cheap + SEARCHED if self.searched_every else cheap
 

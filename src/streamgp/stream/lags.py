@@ -54,6 +54,10 @@ class LaggedTargets:
         if min(self.lags, default=1) < 1 or len(self.last) != max(self.lags, default=0):
             raise ValueError(f"expected the last targets for the lags {self.lags}, got {len(self.last)}")
 
+    def __bool__(self) -> bool:
+        """Return whether any past target is an input."""
+        return bool(self.lags)
+
     @classmethod
     def empty(cls, lags: tuple[int, ...], num_targets: int, exposed: bool = False) -> "LaggedTargets":
         """Return what is known before any row."""

@@ -183,7 +183,7 @@ def _learn_rows(
         state = driver.flush()
         computed(state.model_state)
     has_outliers = info.flagged is not None and _first_seen(settings, info.flagged) is not None
-    if past is None and state.inputs.lags.lags and has_outliers:
+    if past is None and state.inputs.lags and has_outliers:
         return _learn_without_glitches(settings, before, rows)
     return state, info
 

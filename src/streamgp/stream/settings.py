@@ -77,7 +77,7 @@ class StreamSettings:
     def width(self) -> int:
         """Inputs of the model before its fit: columns of X, what the calendar makes of them, and lags."""
         columns = self.categories.width(self.num_inputs)
-        return columns + self.num_outputs * len(self.spec.lags)
+        return columns + self.spec.num_past(self.num_outputs)
 
     @property
     def horizon(self) -> int:
