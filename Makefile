@@ -30,7 +30,7 @@ lint: $(VENV)/.installed-test
 	$(BIN)/lint-imports --no-cache --no-logo
 
 check: lint
-	$(call beside_types,$(BIN)/pytest $(TWO) $(addprefix tests/unit/,numerics bases filters stream table metrics))
+	$(call beside_types,$(BIN)/pytest $(TWO) $(addprefix tests/unit/,numerics bases filters stream table evaluation/metrics))
 
 test: lint
 	$(call beside_types,$(BIN)/pytest $(TWO))

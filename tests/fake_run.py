@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from scipy.stats import norm
 
-from streamgp.metrics.judgement import judge
+from streamgp.evaluation.metrics.judgement import judge
 
 DYNAMICS = ("static", "walk q=1e-4", "walk q=1e-3")
 NAMES = [

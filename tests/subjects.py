@@ -5,6 +5,7 @@ from typing import Any
 
 from streamgp.models.registry import make_spec
 from streamgp.stream.learner import StreamLearner
+from streamgp.stream.settings import StreamSettings
 from streams import INPUTS, WARMUP
 
 ENSEMBLE = {"bases": ("linear", "fourier"), "features_per_basis": 6}
@@ -29,12 +30,9 @@ class Subject:
         known = {"classification": 1, "ordinal": 3}.get(self.task, 0)
         spec = replace(make_spec(self.model, task=self.task, **self.options), **self.changes)
         return StreamLearner(
-            spec,
-            num_inputs=INPUTS,
-            num_outputs=self.outputs,
-            warmup=WARMUP,
-            seed=3,
-            timed=self.timed,
+            StreamSettings(
+                spec, num_inputs=INPUTS, num_outputs=self.outputs, warmup=WARMUP, seed=3, timed=self.timed
+            ),
             num_classes=known,
         )
 

@@ -29,7 +29,7 @@ from benchmarks.common.datasets import load
 from benchmarks.common.machine import machine
 from benchmarks.common.paths import RESULTS_DIR
 from streamgp import StreamingGPRegressor, evaluate
-from streamgp.metrics import crps_ensemble, energy_score
+from streamgp.evaluation.metrics import crps_ensemble, energy_score
 
 RESULTS = RESULTS_DIR / "ahead.json"
 WARMUP, STEPS, PATHS = 1_000, REFIT, 300

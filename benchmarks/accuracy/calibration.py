@@ -20,6 +20,7 @@ from benchmarks.common.machine import machine
 from benchmarks.common.paths import RESULTS_DIR
 from streamgp.models.registry import make_spec
 from streamgp.stream.learner import StreamLearner
+from streamgp.stream.settings import StreamSettings
 
 RESULTS, BEFORE = RESULTS_DIR / "calibration.json", RESULTS_DIR / "default.json"
 WARMUP, ROWS, FIRST = 1_000, 10_000, 50
@@ -28,7 +29,7 @@ LEVELS = (50, 90, 95)
 
 def run(X: np.ndarray, y: np.ndarray, seed: int) -> dict:
     """Return scores of the rows after the warm-up, and the bands of those in it."""
-    learner = StreamLearner(make_spec("default"), num_inputs=X.shape[1], warmup=WARMUP, seed=seed)
+    learner = StreamLearner(StreamSettings(make_spec("default"), num_inputs=X.shape[1], warmup=WARMUP, seed=seed))
     parts, at, seconds = [], 0, []
     for rows in (slice(0, WARMUP), slice(WARMUP, None)):
         began = time.perf_counter()

@@ -29,6 +29,7 @@ from streamgp.models.presets import PRESETS
 from streamgp.models.spec import Spec
 from streamgp.numerics import student_t
 from streamgp.stream.learner import StreamLearner
+from streamgp.stream.settings import StreamSettings
 from streamgp.weights import Mixture, WeightRule, auto
 
 RESULTS = RESULTS_DIR / "default.json"
@@ -77,7 +78,7 @@ CANDIDATES: dict[str, Spec] = {
 
 def run_wide(X: np.ndarray, y: np.ndarray, seed: int) -> tuple[list[Any], dict[str, np.ndarray]]:
     """Return the experts of the wide model, and for every scored row and expert: mean, log density and PIT."""
-    learner = StreamLearner(WIDE, num_inputs=X.shape[1], warmup=WARMUP, seed=seed)
+    learner = StreamLearner(StreamSettings(WIDE, num_inputs=X.shape[1], warmup=WARMUP, seed=seed))
     parts: dict[str, list[np.ndarray]] = {"mean": [], "log_density": [], "pit": []}
     list(learner.learn(X[:WARMUP], y[:WARMUP, None]))
     centre, scale = y[:WARMUP].mean(), y[:WARMUP].std()
@@ -144,7 +145,7 @@ def seconds(spec: Spec, X: np.ndarray, y: np.ndarray) -> dict[str, float]:
     """Time a candidate's own run, everything compiled: the fit, and the stream after it; the better of two."""
     found = []
     for _ in range(3):
-        learner = StreamLearner(spec, num_inputs=X.shape[1], warmup=WARMUP, seed=0)
+        learner = StreamLearner(StreamSettings(spec, num_inputs=X.shape[1], warmup=WARMUP, seed=0))
         start = time.perf_counter()
         list(learner.learn(X[:WARMUP], y[:WARMUP, None]))
         fitted = time.perf_counter()

@@ -18,7 +18,7 @@ import polars as pl
 from benchmarks.common.machine import machine
 from benchmarks.common.paths import RESULTS_DIR
 from streamgp import StreamingGPClassifier, StreamingGPRegressor, compare, evaluate
-from streamgp.metrics import interval_score
+from streamgp.evaluation.metrics import interval_score
 
 RESULTS = RESULTS_DIR / "examples_of_others.json"
 SEEDS = range(5)

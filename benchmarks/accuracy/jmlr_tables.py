@@ -23,9 +23,10 @@ from benchmarks.accuracy.noise_by_input import fifths
 from benchmarks.common.baselines import WARMUP, Column, Rows
 from benchmarks.common.machine import machine
 from benchmarks.common.paths import RESULTS_DIR
-from streamgp.metrics import interval_score
+from streamgp.evaluation.metrics import interval_score
 from streamgp.models.registry import make_spec
 from streamgp.stream.learner import StreamLearner
+from streamgp.stream.settings import StreamSettings
 
 RESULTS = RESULTS_DIR / "jmlr_tables.json"
 LEVELS = np.arange(0.05, 1.0, 0.1)
@@ -39,7 +40,7 @@ def ours(preset: str) -> Callable[[Rows, Column, int], np.ndarray]:
     """Return what runs a preset over a table and gives its quantiles (n, 10) of every row."""
 
     def run(X: Rows, y: Column, seed: int) -> np.ndarray:
-        learner = StreamLearner(make_spec(preset), num_inputs=X.shape[1], warmup=WARMUP, seed=seed)
+        learner = StreamLearner(StreamSettings(make_spec(preset), num_inputs=X.shape[1], warmup=WARMUP, seed=seed))
         parts = [
             np.column_stack([np.asarray(info.predictive.quantile(float(level)))[:, 0] for level in LEVELS])
             for info in learner.learn(X, y[:, None])

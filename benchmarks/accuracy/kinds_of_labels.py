@@ -3,8 +3,8 @@
 ``OMP_NUM_THREADS=1 python -m benchmarks.accuracy.kinds_of_labels --data DIR`` writes ``results/kinds_of_labels.json``
 after every stream and goes on where it stopped.
 
-Counts: the layer of `streamgp.core.noise_by_input` on the levels at which the targets came, row by row, each row
-before its target. With h the log variance of the normal score of the level, P(Y <= k) becomes
+Counts: the layer of `streamgp.likelihoods.noise_by_input` on the levels at which the targets came, row by row, each
+row before its target. With h the log variance of the normal score of the level, P(Y <= k) becomes
 Phi(e^(-h/2) Phi^-1(P(Y <= k))), so that the gain in log probability is exact. "One for all" has h the same for all
 rows. Classes: the same for a temperature, p ~ softmax(e^h log p), by steps of natural gradient, insured as the layer
 is. Coverage of counts is that of the 90% band of levels, drawn evenly within each count's.
@@ -23,7 +23,7 @@ from benchmarks.accuracy.noise_by_input import fifths
 from benchmarks.common.machine import machine
 from benchmarks.common.paths import RESULTS_DIR
 from streamgp import StreamingGPClassifier, StreamingGPCountRegressor, evaluate
-from streamgp.core import noise_by_input as layer
+from streamgp.likelihoods import noise_by_input as layer
 
 RESULTS = RESULTS_DIR / "kinds_of_labels.json"
 WARMUP, ROWS, INPUTS, PART = 1_000, 5_000, 30, 5

@@ -17,7 +17,7 @@ import typer
 
 from benchmarks.common.paths import RESULTS_DIR
 from streamgp import StreamingGPCountRegressor, evaluate
-from streamgp.metrics import paired_interval
+from streamgp.evaluation.metrics import paired_interval
 
 RESULTS = RESULTS_DIR / "lagged_counts.json"
 WARMUP = 1_000

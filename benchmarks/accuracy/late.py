@@ -33,6 +33,7 @@ from streamgp.session import Session
 from streamgp.stream.arrivals import Arrivals
 from streamgp.stream.late_labels import LateLabels
 from streamgp.stream.learner import StreamLearner
+from streamgp.stream.settings import StreamSettings
 from streamgp.table import Chunk
 
 RESULTS = RESULTS_DIR / "late.json"
@@ -76,7 +77,7 @@ def one_run(name: str, model: str, case: str, seed: int, rows: int, data: Path |
     """Run one case in this process."""
     X, y = load(name, data, rows + AFTER)
     X, y, more, targets = X[:rows], y[:rows, None], X[rows:], y[rows:, None]
-    learner = StreamLearner(make_spec(model), num_inputs=X.shape[1], warmup=WARMUP, seed=seed)
+    learner = StreamLearner(StreamSettings(make_spec(model), num_inputs=X.shape[1], warmup=WARMUP, seed=seed))
     when, began = arrivals_of(case, rows, seed), time.perf_counter()
     arrivals = Arrivals((WeightsInTime if case.endswith("weights in time") else LateLabels)(learner), "arrives")
     if case == "in time":

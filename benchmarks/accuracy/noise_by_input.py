@@ -18,7 +18,7 @@ from benchmarks.common.datasets import CHOOSING, TABLES, load
 from benchmarks.common.machine import machine
 from benchmarks.common.paths import RESULTS_DIR
 from streamgp import StreamingGPRegressor, evaluate
-from streamgp.metrics import interval_score
+from streamgp.evaluation.metrics import interval_score
 
 RESULTS = RESULTS_DIR / "noise_by_input.json"
 WARMUP, ROWS = 1_000, 6_000

@@ -20,6 +20,7 @@ from benchmarks.common.machine import machine
 from benchmarks.common.paths import RESULTS_DIR
 from streamgp.models.registry import make_spec
 from streamgp.stream.learner import StreamLearner
+from streamgp.stream.settings import StreamSettings
 
 RESULTS = RESULTS_DIR / "published_streams.json"
 PRESETS = ("linear", "fast", "default")
@@ -32,7 +33,7 @@ def fried(data: Path, preset: str, seed: int) -> dict[str, float]:
     """Return the scores of a preset on Fried, by CapyMOA's definitions."""
     frame = pl.read_parquet(data / "capymoa_fried.parquet")
     X, y = frame.drop("y").to_numpy(), frame["y"].to_numpy()
-    learner = StreamLearner(make_spec(preset), num_inputs=X.shape[1], warmup=FRIED_WARMUP, seed=seed)
+    learner = StreamLearner(StreamSettings(make_spec(preset), num_inputs=X.shape[1], warmup=FRIED_WARMUP, seed=seed))
     parts = [
         np.column_stack([info.predictive.mean, info.predictive.quantile(0.025), info.predictive.quantile(0.975)])
         for info in learner.learn(X, y[:, None])

@@ -22,7 +22,7 @@ from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 
 from benchmarks.common.paths import RESULTS_DIR
 from streamgp import StreamingGPClassifier, evaluate
-from streamgp.metrics import decisions
+from streamgp.evaluation.metrics import decisions
 
 RESULTS = RESULTS_DIR / "rare_classes.json"
 WARMUP, EVERY, KEPT = 1_000, 500, 10_000

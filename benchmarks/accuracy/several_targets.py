@@ -25,11 +25,12 @@ import typer
 
 from benchmarks.common.machine import machine
 from benchmarks.common.paths import RESULTS_DIR
-from streamgp.core.conditional import Conditional
 from streamgp.evaluation.regression import apply_in_batches
+from streamgp.likelihoods.conditional import Conditional
 from streamgp.models.registry import make_spec
 from streamgp.numerics.precision import float64
 from streamgp.stream.apart import new_learner
+from streamgp.stream.settings import StreamSettings
 
 RESULTS = RESULTS_DIR / "several_targets.json"
 CORRELATIONS = (0.0, 0.5, 0.8)
@@ -60,7 +61,9 @@ def real(name: str, rows: int, data: Path) -> tuple[np.ndarray, np.ndarray]:
 def densities(model: str, X: np.ndarray, y: np.ndarray, truth: np.ndarray, seed: int) -> dict[str, np.ndarray]:
     """Learn a stream with the targets `y`; return log densities of the true ones, row by row."""
     spec = make_spec(model, lags="none") if model != "linear" else make_spec(model)
-    learner = new_learner(spec, num_inputs=X.shape[1], num_outputs=y.shape[1], warmup=WARMUP, seed=seed)
+    learner = new_learner(
+        StreamSettings(spec, num_inputs=X.shape[1], num_outputs=y.shape[1], warmup=WARMUP, seed=seed)
+    )
     several, at = y.shape[1] > 1, 0
     parts: list[list[np.ndarray]] = []
     for info in learner.learn(X, y):

@@ -10,6 +10,7 @@ import numpy as np
 from streamgp.models.base import FittedExpert
 from streamgp.models.spec import Spec
 from streamgp.stream.learner import StreamLearner
+from streamgp.stream.settings import StreamSettings
 
 WARMUP, ROWS = 1_000, 10_000
 
@@ -18,7 +19,7 @@ def run_experts(
     spec: Spec, X: np.ndarray, y: np.ndarray, seed: int
 ) -> tuple[np.ndarray, np.ndarray, list[FittedExpert]]:
     """Return log density and mean of every expert for every scored row (n, K), y standardised, and the experts."""
-    learner = StreamLearner(spec, num_inputs=X.shape[1], warmup=WARMUP, seed=seed)
+    learner = StreamLearner(StreamSettings(spec, num_inputs=X.shape[1], warmup=WARMUP, seed=seed))
     list(learner.learn(X[:WARMUP], y[:WARMUP, None]))
     centre, scale = y[:WARMUP].mean(), y[:WARMUP].std()
     log_density, mean, at = [], [], WARMUP

@@ -83,7 +83,7 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
         "Scores of arrays",
         "Proper scores of any predictions. [How to compare](../../how-to/baselines.md).",
         (),
-        ("streamgp.metrics",),
+        ("streamgp.evaluation.metrics",),
     ),
     "adapters": (
         "Adapters",
@@ -123,16 +123,15 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
     ),
     "likelihoods": (
         "Likelihoods",
-        "Targets that are no measurements. [What is exact](../../research/labels.md).",
+        "The laws of targets. [What is exact](../../research/labels.md).",
         (),
         ("streamgp.likelihoods",),
     ),
     "core": (
         "Functional core",
-        "The predictive distribution, the contract of a model, files and generated streams. "
-        "[How to add a model](../../contributing/family.md).",
+        "The contract of a model, files and generated streams. [How to add a model](../../contributing/family.md).",
         (),
-        ("streamgp.core", "streamgp.conformance", "streamgp.table", "streamgp.numerics.checkpoint"),
+        ("streamgp.models.contract", "streamgp.conformance", "streamgp.table", "streamgp.numerics.checkpoint"),
     ),
 }
 

@@ -33,6 +33,7 @@ from benchmarks.common.machine import machine
 from benchmarks.common.paths import RESULTS_DIR
 from streamgp.models.registry import make_spec
 from streamgp.stream.learner import StreamLearner
+from streamgp.stream.settings import StreamSettings
 
 RESULTS = RESULTS_DIR / "corrupted.json"
 ROWS = 5_000
@@ -219,7 +220,7 @@ def main(
                     if warm is None or "warm-up" in kind:
                         lags = "auto" if name.endswith(LAGS) else ()
                         spec = make_spec("default", robust=model == "robust", lags=lags)
-                        warm = StreamLearner(spec, num_inputs=X.shape[1], warmup=WARMUP, seed=seed)
+                        warm = StreamLearner(StreamSettings(spec, num_inputs=X.shape[1], warmup=WARMUP, seed=seed))
                         list(warm.learn(spoilt.X[:WARMUP], spoilt.y[:WARMUP, None]))
                     keep(name, model, kind, seed, scores(copy.deepcopy(warm), spoilt))
             for model in OTHERS:

@@ -17,6 +17,7 @@ from benchmarks.common.machine import machine
 from benchmarks.common.paths import RESULTS_DIR
 from streamgp.models.registry import make_spec
 from streamgp.stream.learner import StreamLearner
+from streamgp.stream.settings import StreamSettings
 
 RESULTS = RESULTS_DIR / "jumps.json"
 WARMUP, JUMP, ROWS = 1_000, 1_500, 3_000
@@ -64,7 +65,7 @@ def main(seeds: Annotated[int, typer.Option(help="Seeds, from 0.")] = 5) -> None
     for seed in range(seeds):
         for model in ("robust", "plain"):
             spec = make_spec("default", robust=model == "robust")
-            learner = StreamLearner(spec, num_inputs=2, warmup=WARMUP, seed=seed)
+            learner = StreamLearner(StreamSettings(spec, num_inputs=2, warmup=WARMUP, seed=seed))
             X, y = stream(KINDS[0], seed)
             list(learner.learn(X[:JUMP], y[:JUMP, None]))
             for kind in KINDS:

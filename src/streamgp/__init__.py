@@ -7,6 +7,8 @@ from streamgp.on_demand import imported
 if TYPE_CHECKING:
     from streamgp.bandits import TimeVaryingOptimizer
     from streamgp.estimators import (
+        Comparison,
+        Evaluation,
         Monitor,
         StreamingGPClassifier,
         StreamingGPCountRegressor,
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
         evaluate,
         load,
     )
-    from streamgp.evaluation import Comparison, Evaluation
     from streamgp.fleet import StreamingGPFleet
     from streamgp.latent import StreamingGPLVM
     from streamgp.numerics.checkpoint import CheckpointError
@@ -50,9 +51,9 @@ __all__ = [
 
 _HOMES = {
     "CheckpointError": "streamgp.numerics.checkpoint",
-    "Comparison": "streamgp.evaluation",
+    "Comparison": "streamgp.estimators",
     "DataError": "streamgp.table",
-    "Evaluation": "streamgp.evaluation",
+    "Evaluation": "streamgp.estimators",
     "Monitor": "streamgp.estimators",
     "StreamingGPClassifier": "streamgp.estimators",
     "StreamingGPCountRegressor": "streamgp.estimators",

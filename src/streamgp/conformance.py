@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.core import AnyArray, Info, OnlineModel, Predictive, StreamModel
-from streamgp.likelihoods import LatentPredictive
+from streamgp.likelihoods import LatentPredictive, Predictive
+from streamgp.models.contract import Info, OnlineModel, StreamModel
 from streamgp.numerics import keys, tree
+from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.checkpoint import load, save
 from streamgp.numerics.checkpoint.encoding import encode
 from streamgp.numerics.keys import Key

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from streamgp.core import Predictive
-from streamgp.likelihoods import AnyPredictive
+from streamgp.likelihoods import AnyPredictive, Predictive
 from streamgp.models.presets import IE_GP_DICTIONARY
 from streamgp.numerics import keys, tree
 from streamgp.numerics.accelerator import jax, jnp

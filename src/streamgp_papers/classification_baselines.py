@@ -18,6 +18,7 @@ from streamgp.models.registry import make_spec
 from streamgp.numerics.precision import float64
 from streamgp.research.multikernel import LogisticLoss
 from streamgp.stream.learner import StreamLearner
+from streamgp.stream.settings import StreamSettings
 from streamgp_papers.baselines import adaraker, ssgp
 
 # scikit-learn's partial_fit gets so many rows, all predicted before any of them is learnt.
@@ -148,7 +149,9 @@ def _default(rows: ClassificationData) -> Forecasts:
     """Predict by the library's default, which standardises by itself."""
     began = time.process_time()
     spec = make_spec("default", task="classification")
-    learner = StreamLearner(spec, num_inputs=rows.raw.shape[1], warmup=rows.warmup, seed=rows.seed, num_classes=2)
+    learner = StreamLearner(
+        StreamSettings(spec, num_inputs=rows.raw.shape[1], warmup=rows.warmup, seed=rows.seed), num_classes=2
+    )
     predicted: list[Any] = [info.predictive for info in learner.learn(rows.raw, rows.y[:, None])]
     probability = np.concatenate([np.asarray(each.probabilities())[:, 1] for each in predicted])
     yield DEFAULT, _forecast(probability, rows.y, time.process_time() - began)

@@ -15,7 +15,6 @@ from scipy.special import logsumexp
 
 from streamgp.app.outputs import RunError
 from streamgp.bases import Basis
-from streamgp.core import AnyArray
 from streamgp.filters.dynamics import Dynamics
 from streamgp.likelihoods import Logistic
 from streamgp.models.fitting.hyperparameter_samples import PERTURBATION, covariance_root
@@ -32,6 +31,7 @@ from streamgp.models.fitting.laplace_evidence import LaplaceFit, evidence_and_gr
 from streamgp.models.generalised.model import GeneralisedExpert, generalised_ensemble
 from streamgp.numerics import keys, tree
 from streamgp.numerics.accelerator import jax, jnp
+from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.batching import split_batches
 from streamgp.numerics.keys import Key
 from streamgp.numerics.precision import float64

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingRegressor
 
-from streamgp.core import Predictive
 from streamgp.estimators import StreamingGPRegressor
+from streamgp.likelihoods import Predictive
 from streamgp.models.presets import PRESETS
 from streamgp.numerics import keys
 from streamgp.numerics.accelerator import jnp

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.core import Predictive
+from streamgp.likelihoods import Predictive
 from streamgp.numerics.accelerator import Array, eqx, jax, jnp
 from streamgp.weights import BMA, fixed_share, scan_rule, share
 from streamgp.weights.base import WeightRule, posterior

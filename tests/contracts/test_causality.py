@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamgp.bases import Fourier, Linear
-from streamgp.core import Predictive
 from streamgp.filters.dynamics import parse
+from streamgp.likelihoods import Predictive
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import Ensemble, ensemble
 from streamgp.numerics import keys

@@ -12,8 +12,9 @@ import pytest
 from streamgp import conformance
 from streamgp.bases import Fourier
 from streamgp.conformance import CHECKS, check_online_model
-from streamgp.core import Described, Info, Predictive
 from streamgp.filters.dynamics import parse
+from streamgp.likelihoods import Predictive
+from streamgp.models.contract import Described, Info
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import Ensemble, ensemble
 from streamgp.numerics import keys

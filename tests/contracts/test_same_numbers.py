@@ -18,6 +18,7 @@ from streamgp.models.registry import make_spec
 from streamgp.numerics import keys
 from streamgp.numerics.threads import one_blas_thread
 from streamgp.stream.learner import StreamLearner
+from streamgp.stream.settings import StreamSettings
 
 pytestmark = pytest.mark.process
 
@@ -52,7 +53,7 @@ def test_models_fitted_in_two_threads_leave_blas_its_threads():
     spec = make_spec("oebe", bases=["linear", "nystrom"], features_per_basis=4)
 
     def work() -> None:
-        list(StreamLearner(spec, num_inputs=2, warmup=30).learn(X, y))
+        list(StreamLearner(StreamSettings(spec, num_inputs=2, warmup=30)).learn(X, y))
 
     threads = [threading.Thread(target=work) for _ in range(2)]
     for thread in threads:
@@ -159,7 +160,9 @@ def test_predictions_of_many_rows_do_not_depend_on_blas_threads():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 3))
     y = X @ [[1.0], [2.0], [-1.0]] + 0.1 * rng.normal(size=(400, 1))
-    learner = StreamLearner(make_spec("oebe", bases=["fourier"], features_per_basis=400), num_inputs=3, warmup=200)
+    learner = StreamLearner(
+        StreamSettings(make_spec("oebe", bases=["fourier"], features_per_basis=400), num_inputs=3, warmup=200)
+    )
     list(learner.learn(X[:200], y[:200]))
     found = []
     for threads in (1, 2, 4):

@@ -6,12 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from streamgp.core import Info
 from streamgp.models.base import FittedExpert
+from streamgp.models.contract import Info
 from streamgp.models.gaussian.warmup import prior_log_weights
 from streamgp.models.registry import make_spec
 from streamgp.models.spec import Spec
 from streamgp.stream.learner import StreamLearner
+from streamgp.stream.settings import StreamSettings
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +25,7 @@ SMALL = replace(
 
 
 def errors(spec: Spec, X: np.ndarray, y: np.ndarray, warmup: int) -> tuple[np.ndarray, StreamLearner]:
-    learner = StreamLearner(spec, num_inputs=X.shape[1], warmup=warmup)
+    learner = StreamLearner(StreamSettings(spec, num_inputs=X.shape[1], warmup=warmup))
     means = [info.predictive.mean[:, 0] for info in learner.learn(X, y[:, None])]
     return np.concatenate(means) - y, learner
 
@@ -97,7 +98,7 @@ def test_bands_of_the_warm_up_hold_what_they_say(target):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 2))
     y = target(X, rng)[:, None]
-    learner = StreamLearner(make_spec("linear"), num_inputs=2, warmup=n + 1)
+    learner = StreamLearner(StreamSettings(make_spec("linear"), num_inputs=2, warmup=n + 1))
     at = [info.predictive.cdf(y[learner.rows - len(info.outside) : learner.rows]) for info in learner.learn(X, y)]
     inside = np.abs(np.concatenate(at)[start:, 0] - 0.5)
     for level in (0.5, 0.9, 0.95):
@@ -109,7 +110,7 @@ def test_bands_of_the_warm_up_hold_what_they_say(target):
 def test_the_very_first_bands_are_wide(unit: float):
     """One or two rows say little of the scale: in 40 short streams the rows after them are rarely far outside."""
     y = unit * (10.0 + np.random.default_rng(1).normal(size=(4, 40)))
-    learner = StreamLearner(make_spec("linear"), num_inputs=1, num_outputs=40, warmup=10)
+    learner = StreamLearner(StreamSettings(make_spec("linear"), num_inputs=1, num_outputs=40, warmup=10))
     at = [info.predictive.cdf(y[i : i + 1]) for i, info in enumerate(_singly(learner, y))]
     outside = np.abs(np.concatenate(at)[1:] - 0.5) > 0.475
     assert outside.mean() < 0.05 + 2.0 * np.sqrt(0.05 * 0.95 / outside.size)

@@ -1,6 +1,7 @@
 """Forecasts of fleets with inputs: those of the rows to come are given, and then the bands hold what they say."""
 
 from datetime import datetime, timedelta
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import polars as pl
 import pytest
 
 from fleet_streams import assert_same
-from streamgp import StreamingGPFleet
+from streamgp import StreamingGPFleet, StreamingGPRegressor
 
 KEYS, DAYS, H = 12, 30, 24
 START = datetime(2024, 1, 1)
@@ -79,6 +80,12 @@ def test_a_forecast_is_what_predict_says_of_the_first_rows(timed: bool):
     assert fleet.forecast(3, X_future=future.filter(unique_id="b"), keys=["b"]).equals(alone)
     of_pandas = fleet.forecast(3, X_future=pd.DataFrame(future.to_dict(as_series=False)))
     np.testing.assert_array_equal(np.asarray(of_pandas["mean"]), ahead["mean"])
+
+
+def test_arguments_come_in_the_order_of_a_single_stream() -> None:
+    for of_fleet in (StreamingGPFleet.forecast, StreamingGPFleet.forecast_total):
+        single, many = (list(signature(of).parameters)[1:4] for of in (StreamingGPRegressor.forecast, of_fleet))
+        assert single == many
 
 
 def test_the_times_of_the_rows_are_those_given():

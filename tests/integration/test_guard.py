@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from streamgp import StreamingGPRegressor, evaluate
-from streamgp.core import Predictive, trimmed
 from streamgp.filters import guard
 from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.engine import rowfilter
@@ -17,6 +16,7 @@ from streamgp.filters.engine.blockfilter import update_blocks
 from streamgp.filters.engine.rowfilter import RowFilter
 from streamgp.filters.guard import Guard, RowGuard
 from streamgp.filters.kalman import ExpertVariances, prior_state, update_block
+from streamgp.likelihoods import Predictive, trimmed
 from streamgp.models.gaussian.delayed_feedback import drop_non_finite, fill_missing_density
 
 pytestmark = pytest.mark.slow

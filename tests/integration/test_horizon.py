@@ -12,6 +12,7 @@ from test_learner import mean_and_std, run
 from streamgp import StreamingGPRegressor, evaluate
 from streamgp.models.registry import make_spec
 from streamgp.stream.learner import StreamLearner
+from streamgp.stream.settings import StreamSettings
 
 pytestmark = pytest.mark.slow
 
@@ -37,7 +38,7 @@ def stream(outputs: int = 1) -> tuple[np.ndarray, np.ndarray]:
 
 def new(horizon: int = HORIZON, lags: Any = (1, 5), outputs: int = 1, model: str = "linear", **options: Any):
     spec = make_spec(model, lags=lags, horizon=horizon, **options)
-    return StreamLearner(spec, num_inputs=2, num_outputs=outputs, warmup=WARMUP, seed=2)
+    return StreamLearner(StreamSettings(spec, num_inputs=2, num_outputs=outputs, warmup=WARMUP, seed=2))
 
 
 @cache

@@ -14,6 +14,7 @@ from streamgp import StreamingGPCountRegressor, evaluate
 from streamgp.models.registry import make_spec
 from streamgp.numerics import checkpoint
 from streamgp.stream.learner import StreamLearner
+from streamgp.stream.settings import StreamSettings
 
 pytestmark = pytest.mark.slow
 
@@ -39,7 +40,7 @@ def learner(
     lags: Any, exposed: bool = False, columns: int = 1, warmup: int = WARMUP, **options: Any
 ) -> StreamLearner:
     spec = make_spec("linear", task="count", exposure=exposed, lags=lags, **options)
-    return StreamLearner(spec, num_inputs=columns + exposed, warmup=warmup, seed=2)
+    return StreamLearner(StreamSettings(spec, num_inputs=columns + exposed, warmup=warmup, seed=2))
 
 
 def run(model: StreamLearner, chunk: int, X: np.ndarray, y: np.ndarray) -> np.ndarray:

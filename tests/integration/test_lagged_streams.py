@@ -18,6 +18,7 @@ from streamgp.models.registry import make_spec
 from streamgp.models.spec import Spec
 from streamgp.numerics import checkpoint
 from streamgp.stream.learner import StreamLearner
+from streamgp.stream.settings import StreamSettings
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +41,7 @@ def stream(outputs: int = 1) -> tuple[np.ndarray, np.ndarray]:
 
 def new(lags: tuple[int, ...] = LAGS, outputs: int = 1, model: str = "linear", **options: Any) -> StreamLearner:
     spec = make_spec(model, lags=lags, **options)
-    return StreamLearner(spec, num_inputs=2, num_outputs=outputs, warmup=WARMUP, seed=2)
+    return StreamLearner(StreamSettings(spec, num_inputs=2, num_outputs=outputs, warmup=WARMUP, seed=2))
 
 
 @cache
@@ -56,7 +57,9 @@ def by_hand(outputs: int) -> tuple[np.ndarray, np.ndarray]:
         fill = y[:start].mean(0) if start else np.zeros(outputs)
         wide = widened_by_hand(X, y, LAGS, fill)
         spec = make_spec("e-doebe", **SMALL)
-        plain = StreamLearner(spec, num_inputs=wide.shape[1], num_outputs=outputs, warmup=WARMUP, seed=2)
+        plain = StreamLearner(
+            StreamSettings(spec, num_inputs=wide.shape[1], num_outputs=outputs, warmup=WARMUP, seed=2)
+        )
         list(plain.learn(wide[:start], y[:start]))
         parts.append(run(plain, 1, wide[start:end], y[start:end]))
     means, stds = zip(*parts, strict=True)
@@ -86,7 +89,7 @@ def seasonal() -> tuple[np.ndarray, np.ndarray]:
 
 def choosing() -> StreamLearner:
     spec = make_spec("e-doebe", lags="auto", robust=True, **SMALL)
-    return StreamLearner(spec, num_inputs=2, num_outputs=1, warmup=SEASONAL_WARMUP, seed=2)
+    return StreamLearner(StreamSettings(spec, num_inputs=2, num_outputs=1, warmup=SEASONAL_WARMUP, seed=2))
 
 
 def test_chosen_lags_do_not_depend_on_chunks_or_breaks(tmp_path: Path):
@@ -115,7 +118,7 @@ def test_glitches_in_the_warm_up_do_not_repeat_its_fit(monkeypatch: pytest.Monke
     y = y.copy()
     y[[120, 135, 150]] += 100.0
     spec = make_spec("linear", lags=(1, 24), robust=True)
-    learner = StreamLearner(spec, num_inputs=2, num_outputs=1, warmup=SEASONAL_WARMUP, seed=2)
+    learner = StreamLearner(StreamSettings(spec, num_inputs=2, num_outputs=1, warmup=SEASONAL_WARMUP, seed=2))
     flagged = np.concatenate([info.flagged for info in learner.learn(X, y)])
     assert flagged[[120, 135, 150]].all()
     assert len(fits) == 1
@@ -180,7 +183,7 @@ def regressor(**options: Any) -> StreamingGPRegressor:
 def test_a_stream_may_have_nothing_but_its_past(tmp_path: Path):
     _, y = stream()
     none = np.zeros((ROWS, 0))
-    expected = StreamLearner(make_spec("linear", lags=LAGS), num_inputs=0, warmup=WARMUP, seed=2)
+    expected = StreamLearner(StreamSettings(make_spec("linear", lags=LAGS), num_inputs=0, warmup=WARMUP, seed=2))
     means = run(expected, ROWS, none, y)[0][:, 0]
     model = regressor().partial_fit(none[:30], y[:30, 0])
     model.save(tmp_path / "kept")

@@ -15,6 +15,7 @@ from streamgp.stream.arrivals import Arrivals
 from streamgp.stream.late_labels import LateLabels
 from streamgp.stream.learner import StreamLearner
 from streamgp.stream.replay import KEPT_STATES
+from streamgp.stream.settings import StreamSettings
 from streamgp.table import Chunk
 from streamgp.table.chunks import cut
 from streams import close, learn, make_stream, mixture, restored
@@ -42,7 +43,9 @@ def make(name: str, timed: bool = False, **more: Any) -> StreamLearner:
     options: dict[str, Any] = {"task": "regression"} | (MODELS | POSITIVE)[name]
     spec = make_spec(**options)
     classes = 3 if spec.task == "classification" else 0
-    return StreamLearner(spec, num_inputs=2, warmup=WARMUP, seed=3, timed=timed, num_classes=classes, **more)
+    return StreamLearner(
+        StreamSettings(spec, num_inputs=2, warmup=WARMUP, seed=3, timed=timed, **more), num_classes=classes
+    )
 
 
 def stream(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -290,7 +293,7 @@ def test_bad_labels_change_nothing():
         late.take(X[:1], y[:1], times[:1])
     assert encode(late.to_tree())[0] == before
     with pytest.raises(ValueError, match="without a horizon"):
-        LateLabels(StreamLearner(make_spec("linear", horizon=3), num_inputs=2, warmup=WARMUP))
+        LateLabels(StreamLearner(StreamSettings(make_spec("linear", horizon=3), num_inputs=2, warmup=WARMUP)))
 
 
 def test_copies_are_independent():
@@ -320,7 +323,7 @@ def test_with_a_steady_delay_the_experts_are_weighed_by_how_they_predict_late_ro
     spec = make_spec("default", bases=("linear",), renew=False)
     found = []
     for kind in (LateLabels, WeightsInTime):
-        learner = StreamLearner(spec, num_inputs=2, warmup=warmup, seed=0)
+        learner = StreamLearner(StreamSettings(spec, num_inputs=2, warmup=warmup, seed=0))
         arrivals = Arrivals(kind(learner), 20)
         session = Session(learner, RegressionMetrics(["y"], warmup), arrivals=arrivals)
         parts: Any = session.feed(Chunk(X, y, None, np.arange(n)))

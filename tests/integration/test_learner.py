@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from streamgp.core import Predictive
+from streamgp.likelihoods import Predictive
 from streamgp.models.gaussian import family
 from streamgp.models.registry import make_spec
 from streamgp.models.spec import Spec
 from streamgp.numerics.checkpoint.encoding import encode
 from streamgp.stream.learner import StreamLearner
+from streamgp.stream.settings import StreamSettings
 
 pytestmark = pytest.mark.slow
 
@@ -41,7 +42,7 @@ def stream(rows: int = ROWS) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def new(spec: Spec = LINEAR, timed: bool = False) -> StreamLearner:
-    return StreamLearner(spec, num_inputs=2, warmup=WARMUP, seed=3, timed=timed)
+    return StreamLearner(StreamSettings(spec, num_inputs=2, warmup=WARMUP, seed=3, timed=timed))
 
 
 def learn(model: StreamLearner, X: np.ndarray, y: np.ndarray, times: np.ndarray | None = None) -> list[Predictive]:
@@ -188,7 +189,7 @@ def test_a_fit_that_fails_leaves_the_stretch_unlearnt(
 def test_first_predictions_are_useful():
     X, _, _ = stream()
     y = 5.0 * X[:, :1] - 2.0 * X[:, 1:] + 1e4
-    mean, std = run(StreamLearner(SPEC, num_inputs=2, warmup=1000), 1, X[:60], y[:60])
+    mean, std = run(StreamLearner(StreamSettings(SPEC, num_inputs=2, warmup=1000)), 1, X[:60], y[:60])
     running = np.cumsum(y[:-1]) / np.arange(1, len(y))
     late = slice(40, 60)
     rmse = np.sqrt(np.mean((mean - y[:60])[late] ** 2))

@@ -248,5 +248,5 @@ def test_what_is_refused(name):
 
 def test_names_are_read_back():
     kinds = parse_noise(["constant", 1, "adaptive 0.99", 0.9, "adaptive 0.990"])
-    assert kinds.discounts == (None, 1.0, 0.99, 0.9)
+    assert kinds.names == ("constant", "adaptive 1.0", "adaptive 0.99", "adaptive 0.9")
     assert parse_noise(kinds.names) == kinds

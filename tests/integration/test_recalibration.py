@@ -6,9 +6,9 @@ import pytest
 from scipy import integrate, optimize, stats
 
 from streamgp import StreamingGPRegressor, evaluate
-from streamgp.core import Predictive
-from streamgp.core import recalibration as r
 from streamgp.evaluation.regression import QUANTILES, moments_and_quantiles, score_regression
+from streamgp.likelihoods import Predictive
+from streamgp.likelihoods import recalibration as r
 from streamgp.models.registry import make_spec
 
 pytestmark = pytest.mark.slow

@@ -17,6 +17,7 @@ from streamgp.models.registry import make_spec
 from streamgp.numerics.checkpoint.encoding import encode
 from streamgp.stream.learner import StreamLearner
 from streamgp.stream.renewal import AFTER_CHANGE, GROWTH
+from streamgp.stream.settings import StreamSettings
 from streams import close, learn, restored
 
 pytestmark = pytest.mark.slow
@@ -35,7 +36,9 @@ SEARCHED = DUE[make_spec("best").searched_every - 1]
 
 def learner(warmup: int = WARMUP, **options: Any) -> StreamLearner:
     """Return a small learner whose experts are renewed."""
-    return StreamLearner(make_spec("best", **(SMALL | options)), num_inputs=INPUTS, warmup=warmup, seed=1)
+    return StreamLearner(
+        StreamSettings(make_spec("best", **(SMALL | options)), num_inputs=INPUTS, warmup=warmup, seed=1)
+    )
 
 
 def rows(n: int, seed: int = 0, moved: int | None = None) -> tuple[np.ndarray, np.ndarray]:

@@ -12,6 +12,7 @@ from streamgp.filters.engine import cpu
 from streamgp.models.gaussian import resting
 from streamgp.models.registry import make_spec
 from streamgp.stream.learner import StreamLearner
+from streamgp.stream.settings import StreamSettings
 from streams import close, learn, mixture, restored
 
 pytestmark = pytest.mark.slow
@@ -38,7 +39,7 @@ def learner(**options: Any) -> StreamLearner:
     """Return a learner of a few small bases whose filters rest unless `options` say otherwise."""
     timed = options.pop("timed", False)
     spec = make_spec("fast", **(SMALL | options))
-    return StreamLearner(spec, num_inputs=INPUTS, warmup=WARMUP, seed=0, timed=timed)
+    return StreamLearner(StreamSettings(spec, num_inputs=INPUTS, warmup=WARMUP, seed=0, timed=timed))
 
 
 def rows(timed: bool = False) -> tuple[np.ndarray, ...]:

@@ -7,12 +7,13 @@ import pytest
 from scipy.special import ndtri
 
 from streamgp import StreamingGPRegressor, evaluate
-from streamgp.core.conditional import Conditional
-from streamgp.core.correlation import Comoments, correlation_matrices
+from streamgp.likelihoods.conditional import Conditional
+from streamgp.likelihoods.correlation import Comoments, correlation_matrices
 from streamgp.models.registry import make_spec
 from streamgp.numerics.precision import float64
 from streamgp.stream.apart import new_learner
 from streamgp.stream.learner import StreamLearner
+from streamgp.stream.settings import StreamSettings
 from streams import restored, same
 
 pytestmark = pytest.mark.slow
@@ -34,7 +35,7 @@ def stream(targets: int = 3, missing: bool = True, r: float = 0.8) -> tuple[np.n
 
 def new(targets: int = 3, **options: Any) -> StreamLearner:
     spec = make_spec("linear", **options)
-    return new_learner(spec, num_inputs=2, num_outputs=targets, warmup=WARMUP, seed=1)
+    return new_learner(StreamSettings(spec, num_inputs=2, num_outputs=targets, warmup=WARMUP, seed=1))
 
 
 @pytest.fixture(scope="module")

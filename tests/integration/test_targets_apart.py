@@ -13,6 +13,7 @@ from streamgp.numerics.precision import float64
 from streamgp.stream.apart import new_learner
 from streamgp.stream.late_labels import LateLabels
 from streamgp.stream.learner import StreamLearner
+from streamgp.stream.settings import StreamSettings
 from streams import restored
 
 pytestmark = pytest.mark.slow
@@ -49,7 +50,7 @@ def first(y: np.ndarray) -> int:
 def learner(targets: int, preset: str = "linear", **options: Any) -> StreamLearner:
     timed = options.pop("timed", False)
     spec = make_spec(preset, **options)
-    return new_learner(spec, num_inputs=2, num_outputs=targets, warmup=WARMUP, seed=1, timed=timed)
+    return new_learner(StreamSettings(spec, num_inputs=2, num_outputs=targets, warmup=WARMUP, seed=1, timed=timed))
 
 
 def predicted(infos: list[Any]) -> tuple[np.ndarray, np.ndarray]:

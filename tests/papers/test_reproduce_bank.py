@@ -13,6 +13,7 @@ from scipy.stats import norm
 from streamgp.app.outputs import RunError
 from streamgp.models.registry import make_spec
 from streamgp.stream.learner import StreamLearner
+from streamgp.stream.settings import StreamSettings
 from streamgp_papers import doebe
 from streamgp_papers.bank import ExpertPredictions, Family, Member, fit_experts, fit_family, standardise, stream
 from streamgp_papers.data_files import load
@@ -37,7 +38,7 @@ def warmup_rows() -> tuple[np.ndarray, np.ndarray]:
 def test_a_bank_predicts_as_the_librarys_own_learner_from_the_prior(moving: bool):
     dynamics = ["walk 0.001"] if moving else ["static"]
     spec = replace(make_spec("linear", dynamics=dynamics, warmup_posterior="prior"), q_absolute=True)
-    learner = StreamLearner(spec, num_inputs=2, warmup=WARMUP)
+    learner = StreamLearner(StreamSettings(spec, num_inputs=2, warmup=WARMUP))
     infos = list(learner.learn(X, Y[:, None]))
     expected = np.concatenate([np.asarray(info.predictive.log_density(y)) for info, y in _with_targets(infos)])
     inputs, targets = standardise(X, Y, WARMUP)

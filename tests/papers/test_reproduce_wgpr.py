@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import norm
 
 from streamgp import StreamingGPRegressor
-from streamgp.core import Predictive
+from streamgp.likelihoods import Predictive
 from streamgp.research.sparse import BatchOptimiser
 from streamgp.research.sparse import warmup as warmup_sparse
 from streamgp_papers import local, wgpr

@@ -16,7 +16,7 @@ from fake_labels import fake_counts, fake_labels
 from fake_run import fake_run
 from streamgp.app.cli import app
 from streamgp.app.run_compare import compare_runs
-from streamgp.metrics import paired_interval
+from streamgp.evaluation.metrics import paired_interval
 
 pytestmark = pytest.mark.slow
 

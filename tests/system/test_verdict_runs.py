@@ -13,8 +13,9 @@ from typer.testing import CliRunner
 
 from streamgp import StreamingGPRegressor, evaluate
 from streamgp.app.cli import app
-from streamgp.metrics import paired_interval
-from streamgp.reports import verdicts, wording
+from streamgp.evaluation.metrics import paired_interval
+from streamgp.numerics import formats
+from streamgp.reports import verdicts
 
 pytestmark = pytest.mark.slow
 
@@ -59,9 +60,9 @@ def test_numbers_and_their_log_density_on_one_scale(tmp_path: Path, inputs: Any)
     output, page, metrics = run(tmp_path, frame, "--target", "y", "--features", "a,b,c", "--lags", "none")
     agree(output, page, metrics)
     assert metrics["judgement"]["verdict"] == "better"
-    shown = wording.number(metrics["pll"])
+    shown = formats.number(metrics["pll"])
     assert shown in output and f"<b>{shown}</b>" in page
-    assert wording.number(metrics["pll_standardised"]) not in output
+    assert formats.number(metrics["pll_standardised"]) not in output
     # The judgement is that of the rows' squared errors.
     table = pl.read_parquet(tmp_path / "out" / "predictions.parquet")[WARMUP:]
     y = table["y"].to_numpy()

@@ -24,11 +24,13 @@ from streamgp.evaluation.steps_ahead import check_steps
 from streamgp.filters.noise import parse as parse_noise
 from streamgp.models.options import MIN_WARMUP
 from streamgp.numerics import checkpoint
+from streamgp.numerics.formats import plural
 from streamgp.numerics.memory import give_back
 from streamgp.progress import Bar, progress_bar
-from streamgp.reports.wording import plural
 from streamgp.session import Session, new_alarms
 from streamgp.stream.apart import new_learner
+from streamgp.stream.categories import Categories
+from streamgp.stream.settings import StreamSettings
 from streamgp.table import Chunk, DataError, RowReader, Schema
 from streamgp.table.extent import Extent
 
@@ -242,21 +244,18 @@ def _new_session(schema: Schema, settings: RunSettings) -> Session:
     try:
         if steps:
             check_steps(spec, steps)
-        learner = new_learner(
+        of_stream = StreamSettings(
             spec,
             num_inputs=schema.num_inputs,
             num_outputs=len(targets),
-            num_classes=len(labels),
             warmup=settings.warmup,
             seed=settings.seed,
             timed=settings.time is not None,
-            dates=schema.dates,
-            calendar=tuple(settings.calendar),
             delay=settings.delay,
-            categories=schema.codes,
+            categories=Categories.unknown(schema.codes, schema.dates, tuple(settings.calendar)),
         )
         return Session.begin(
-            learner,
+            new_learner(of_stream, len(labels)),
             labels or targets,
             level=settings.conformal,
             groups=group_columns(settings.groups, schema),

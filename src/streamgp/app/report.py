@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from streamgp.filters.noise import CONSTANT
+from streamgp.filters.noise_kinds import CONSTANT
 from streamgp.reports.pages.stream import must_exist, scan
 from streamgp.reports.run_page import SCORES, page_of, render_run, weight_columns
 from streamgp.table.files import write_aside

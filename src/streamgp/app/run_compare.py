@@ -9,11 +9,11 @@ import polars as pl
 
 from streamgp.app.outputs import RunError
 from streamgp.app.report import read_metrics
-from streamgp.evaluation.comparison import differences
-from streamgp.metrics import paired_interval
+from streamgp.evaluation.metrics import paired_interval
+from streamgp.evaluation.metrics.paired import differences
+from streamgp.numerics.formats import plural
 from streamgp.reports.comparison_page import best
 from streamgp.reports.pages.stream import scan
-from streamgp.reports.wording import plural
 
 COVERAGE = 0.95  # the coverage of the intervals of differences
 # What is compared by kind of target, the first as the verdict; of all but pll, less is better.

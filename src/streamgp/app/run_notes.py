@@ -7,7 +7,7 @@ from typing import Any
 from streamgp.evaluation import ClassificationMetrics
 from streamgp.evaluation.description import describe_calendar, describe_unusual
 from streamgp.evaluation.scored_rows import Metrics
-from streamgp.reports.wording import plural
+from streamgp.numerics.formats import plural
 from streamgp.stream.learner import StreamLearner
 from streamgp.table import Schema
 from streamgp.table.dates import IS_CLOCK, IS_UNSURE

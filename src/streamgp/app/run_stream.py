@@ -11,8 +11,8 @@ from streamgp.app.lock import locked
 from streamgp.app.outputs import RunDirectory, RunError
 from streamgp.app.runner import Outcome
 from streamgp.app.settings import RunSettings
-from streamgp.core import TargetMap
 from streamgp.estimators import default_warmup
+from streamgp.likelihoods import TargetMap
 from streamgp.models.options import DEFAULT_WARMUP
 from streamgp.numerics import checkpoint
 from streamgp.table import DataError, RowReader, Schema, open_rows
@@ -83,7 +83,7 @@ def _open(settings: RunSettings, stored: dict[str, Any] | None = None) -> RowRea
         chunk=settings.chunk,
         max_rows=most if most is None or stored is None else max(most, stored["next_row"]),
         schema=None if stored is None else Schema.from_json(stored["schema"]),
-        needs_features=not settings.spec.lags,
+        needs_features=not settings.spec.looks_back,
         task=settings.task,
         grades=settings.grades,
         exposure=settings.exposure,

@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 from streamgp.app.interrupt import Interrupt, Stop
-from streamgp.reports.wording import plural
+from streamgp.numerics.formats import plural
 from streamgp.table import DataError
 
 _Part = TypeVar("_Part")

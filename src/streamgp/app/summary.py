@@ -7,9 +7,10 @@ from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 
-from streamgp.metrics.shares import in_percent
+from streamgp.evaluation.metrics.shares import in_percent
+from streamgp.numerics.formats import number, plural, share
 from streamgp.reports import comparison_page, step_verdict, verdicts
-from streamgp.reports.wording import NAMELESS, clock, headline, number, plural, share
+from streamgp.reports.wording import NAMELESS, alarm_lines, headline
 
 _NOTES = {
     "regression": "* mean log predictive density of the target in its own units, higher is better",
@@ -28,7 +29,6 @@ _LABEL_SCORES = {
     },
     "ordinal": {"error_rate": "errors", "mae": "grades off", "rps": "RPS", "log_loss": "log loss*"},
 }
-_ALARMS_SHOWN = 10
 _INPUTS_SHOWN, _MATTERS = 3, 0.0005  # a smaller share would be shown as none
 _SHARES = ("error_rate", "balanced_error", "ece")
 
@@ -63,7 +63,7 @@ def print_summary(metrics: dict[str, Any], to_stderr: bool) -> None:
                 )
         if matters := _importance(metrics.get("importance")):
             console.print(matters, markup=False)
-        for line in _alarms(metrics.get("alarms")):
+        for line in alarm_lines(metrics.get("alarms")):
             console.print(line, markup=False)
         for number_of, verdict in enumerate(verdicts.sentences(metrics)):
             if not number_of or verdict["mark"] != verdicts.MARKS["better"]:
@@ -97,26 +97,6 @@ def _importance(inputs: list[dict[str, Any]] | None) -> str:
     most = [each for each in (inputs or [])[:_INPUTS_SHOWN] if each["share"] >= _MATTERS]
     named = ", ".join(f"{each['name'] or NAMELESS} {share(each['share'])}" for each in most)
     return f"inputs that matter most, by influence (share of the target's variance): {named}" if most else ""
-
-
-def _alarms(alarms: list[dict[str, Any]] | None) -> list[str]:
-    """Return what changed, the latest changes of many; empty where nobody asked."""
-    if alarms is None:
-        return []
-    if not alarms:
-        return ["no alarm: the stream did not change"]
-    latest = alarms[-_ALARMS_SHOWN:]
-    shown = "" if len(latest) == len(alarms) else f", the latest {len(latest)}"
-    return [
-        f"{plural(len(alarms), 'alarm')}{shown}:",
-        *(f"  {_place(alarm)}, {alarm['kind']}: {alarm['sentence']}" for alarm in latest),
-    ]
-
-
-def _place(alarm: dict[str, Any]) -> str:
-    """Return the row of an alarm, with its time where it has one."""
-    row = f"row {alarm['row']:,}"
-    return row if alarm["time"] is None else f"{row} ({clock(alarm['time'])})"
 
 
 def print_comparison(about: dict[str, Any], to_stderr: bool) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 from jaxtyping import Bool, Float
 
 from streamgp.bases.base import Basis, Evaluator
-from streamgp.core import AnyArray
+from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.module import static_field
 

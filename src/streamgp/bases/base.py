@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 from jaxtyping import Bool, Float
 
-from streamgp.core import AnyArray, namespace
+from streamgp.numerics.arrays import AnyArray, namespace
 from streamgp.numerics.keys import Key
 from streamgp.numerics.module import Module
 

@@ -6,8 +6,8 @@ import numpy as np
 from jaxtyping import Float
 
 from streamgp.bases.base import Evaluator
-from streamgp.core import AnyArray, namespace
 from streamgp.numerics import keys
+from streamgp.numerics.arrays import AnyArray, namespace
 from streamgp.numerics.keys import Key
 from streamgp.numerics.threads import one_openmp_thread
 

@@ -12,8 +12,8 @@ from streamgp.bases.base import Basis, Evaluator, Pullback
 from streamgp.bases.explicit import Linear
 from streamgp.bases.fourier import Fourier
 from streamgp.bases.nystrom import Nystrom
-from streamgp.core import AnyArray, namespace
 from streamgp.numerics import keys
+from streamgp.numerics.arrays import AnyArray, namespace
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.keys import Key
 

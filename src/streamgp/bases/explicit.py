@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from streamgp.bases.base import Basis
-from streamgp.core import AnyArray, namespace
+from streamgp.numerics.arrays import AnyArray, namespace
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.keys import Key
 from streamgp.numerics.module import static_field

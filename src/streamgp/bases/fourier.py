@@ -10,8 +10,8 @@ from jaxtyping import Float
 from streamgp.bases.base import Basis, Evaluator, Pullback, input_ranges
 from streamgp.bases.kernels import Kernel, SamplingMethod, SquaredExponential
 from streamgp.bases.trigonometry import sines_and_cosines
-from streamgp.core import AnyArray
 from streamgp.numerics import keys
+from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.keys import Key
 

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 from streamgp.bases.base import Basis, Evaluator, Pullback, input_ranges
 from streamgp.bases.kernels import SpectralKernel, SquaredExponential
 from streamgp.bases.trigonometry import sine
-from streamgp.core import AnyArray, namespace
+from streamgp.numerics.arrays import AnyArray, namespace
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.keys import Key
 from streamgp.numerics.module import static_field

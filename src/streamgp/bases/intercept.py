@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from streamgp.bases.base import Basis, Pullback
-from streamgp.core import AnyArray, namespace
+from streamgp.numerics.arrays import AnyArray, namespace
 from streamgp.numerics.checkpoint.encoding import register
 
 

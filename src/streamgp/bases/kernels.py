@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import chdtri, ndtri
 
-from streamgp.core import AnyArray, namespace
+from streamgp.numerics.arrays import AnyArray, namespace
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.sobol import sobol_points
 

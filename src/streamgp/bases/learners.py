@@ -15,9 +15,8 @@ from jaxtyping import Float, Int
 
 from streamgp.bases.base import Basis
 from streamgp.bases.boosted import beside_plane, held_out
-from streamgp.core import AnyArray
 from streamgp.numerics import keys
-from streamgp.numerics.arrays import is_jax
+from streamgp.numerics.arrays import AnyArray, is_jax
 from streamgp.numerics.checkpoint.encoding import CheckpointError, register
 from streamgp.numerics.keys import Key
 from streamgp.numerics.module import static_field

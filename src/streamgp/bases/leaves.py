@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from streamgp.bases.base import Evaluator
-from streamgp.core import AnyArray, namespace
+from streamgp.numerics.arrays import AnyArray, namespace
 from streamgp.numerics.native import addresses, function
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
 from streamgp.bases.base import Basis, Evaluator, Pullback, input_ranges
 from streamgp.bases.centres import bumps, bumps_around, k_means, slopes_of_bumps
-from streamgp.core import AnyArray, namespace
+from streamgp.numerics.arrays import AnyArray, namespace
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.keys import Key
 from streamgp.numerics.linalg import add_diagonal, cholesky, jittered, solve_lower

@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from streamgp.bases.base import Basis, Evaluator, Pullback, input_ranges
 from streamgp.bases.centres import bumps_around, k_means, slopes_of_bumps
-from streamgp.core import AnyArray
+from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.keys import Key
 

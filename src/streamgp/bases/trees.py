@@ -7,8 +7,8 @@ from jaxtyping import Float, Int
 
 from streamgp.bases.base import Basis, Evaluator
 from streamgp.bases.leaves import Splits, leaf_flags, splits_of
-from streamgp.core import AnyArray
 from streamgp.numerics import keys
+from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.keys import Key
 from streamgp.numerics.module import static_field

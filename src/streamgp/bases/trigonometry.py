@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.core import AnyArray, namespace
+from streamgp.numerics.arrays import AnyArray, namespace
 from streamgp.numerics.native import address, function
 
 # A vector of angles at once in C, `numerics/kernel/sines.c`, takes a fifth to an eighth of the time of NumPy's.

@@ -10,13 +10,13 @@ from streamgp.estimators.columns import Columns
 from streamgp.estimators.early import warn_if_early, warn_of_codes
 from streamgp.estimators.late import LateTargets
 from streamgp.estimators.prediction import Prediction
+from streamgp.estimators.result import collect
 from streamgp.estimators.scikit import Parameters
+from streamgp.estimators.shown import Given
 from streamgp.estimators.validation import Rows, check_fitted, check_inputs, check_rows, column_names, seed_of
 from streamgp.evaluation.alarms import RATE, Alarm, Alarms
 from streamgp.evaluation.description import expert_table
-from streamgp.evaluation.result import collect
 from streamgp.evaluation.scored_rows import ScoredRows
-from streamgp.evaluation.shown import Given
 from streamgp.models.option_type import whole_number
 from streamgp.models.options import DEFAULT_WARMUP, MIN_WARMUP, OPTIONS
 from streamgp.models.registry import make_spec
@@ -25,6 +25,7 @@ from streamgp.numerics import checkpoint
 from streamgp.session import new_alarms
 from streamgp.stream.apart import learner_from_tree, new_learner
 from streamgp.stream.late_labels import LateLabels
+from streamgp.stream.settings import StreamSettings
 from streamgp.table.clock import Pace
 from streamgp.table.codes import MissingCodes
 from streamgp.table.containers import unmasked
@@ -239,20 +240,18 @@ class StreamEstimator(LateTargets, Parameters):
 
     def _start(self, rows: Rows, default_warmup: int, delay: int = 0) -> None:
         spec = self._make_spec()
-        least = MIN_WARMUP + rows.X.shape[1] + rows.y.shape[1] * len(spec.lags)
-        self._learner = new_learner(
+        least = MIN_WARMUP + rows.X.shape[1] + spec.num_past(rows.y.shape[1])
+        settings = StreamSettings(
             spec,
             num_inputs=rows.X.shape[1],
             num_outputs=rows.y.shape[1],
             warmup=max(default_warmup, least) if self.warmup is None else _checked_warmup(self.warmup, least),
             seed=seed_of(self.random_state),
             timed=rows.times is not None,
-            num_classes=self._classes_at_start,
             delay=delay,
-            categories=rows.columns.categories,
-            dates=rows.columns.dates(rows.X.shape[1] - spec.exposure),
-            calendar=rows.columns.calendar,
+            categories=rows.columns.unknown(rows.X.shape[1] - spec.exposure),
         )
+        self._learner = new_learner(settings, self._classes_at_start)
         self._columns, self._pace = rows.columns, rows.pace
         self._single, self._late, self._alarms = rows.single, None, None
         self._access.warned_of_warmup = False

@@ -45,7 +45,7 @@ class Columns:
     levels
         Of each column of X, the first levels.
     calendar
-        What is made of dates; see `StreamSettings`.
+        What is made of dates: see `streamgp.stream.categories`.
     dated
         Whether time stamps are dates of which the calendar is made too: they are the last column then.
     orders
@@ -119,11 +119,11 @@ class Columns:
         used = [kind for kind in self.kinds if kind not in LEFT_OUT]
         return tuple(i for i, kind in enumerate(used) if kind == "category")
 
-    def dates(self, width: int) -> tuple[int, ...]:
-        """Return the columns of the learner, of which there are `width`, that hold times."""
-        return tuple(
-            i for i, at in enumerate(self.sources(width)) if at < 0 or (self.kinds and self.kinds[at] == "date")
-        )
+    def unknown(self, width: int) -> Categories:
+        """Return what the learner, which has so many columns, knows of them before any row."""
+        sources = enumerate(self.sources(width))
+        dates = tuple(i for i, at in sources if at < 0 or (self.kinds and self.kinds[at] == "date"))
+        return Categories.unknown(self.categories, dates, self.calendar)
 
     @property
     def counts(self) -> list[int]:

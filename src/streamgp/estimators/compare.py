@@ -9,11 +9,11 @@ import numpy as np
 from streamgp.estimators import rivals
 from streamgp.estimators.base import StreamEstimator
 from streamgp.estimators.columns import encoded_table
+from streamgp.estimators.comparison import Comparison, ModelRows
 from streamgp.estimators.evaluate import evaluate
+from streamgp.estimators.result import Evaluation
 from streamgp.estimators.time_column import split_times
 from streamgp.estimators.validation import input_names
-from streamgp.evaluation.comparison import Comparison, ModelRows
-from streamgp.evaluation.result import Evaluation
 from streamgp.models.option_type import whole_number
 from streamgp.progress import progress_bar
 from streamgp.table.frames import FrameLike

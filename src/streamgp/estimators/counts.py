@@ -14,7 +14,7 @@ from streamgp.estimators.prediction import Prediction
 from streamgp.estimators.scikit import Regression, as_column
 from streamgp.estimators.single import as_table, in_order
 from streamgp.estimators.validation import Rows, check_inputs, check_one
-from streamgp.metrics.shares import probabilities
+from streamgp.evaluation.metrics.shares import probabilities
 from streamgp.models.spec import Spec
 from streamgp.numerics.digits import shortest
 from streamgp.stream.tasks import mean_and_variance

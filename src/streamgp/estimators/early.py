@@ -26,7 +26,7 @@ def warn_if_early(learner: StreamLearner, access: Access, rows: int) -> None:
             WarmupWarning,
             stacklevel=6,
         )
-    if learner.spec.lags and rows > 1:
+    if learner.spec.looks_back and rows > 1:
         warnings.warn(
             f"predict: each of the {rows:,} rows is taken as the next one, with the same lagged targets, since "
             f"those of the rows between are not known; for rows that follow each other use evaluate, or predict "

@@ -14,6 +14,7 @@ from streamgp.estimators.late import check_delay, split_arrivals
 from streamgp.estimators.learning_progress import learning_progress
 from streamgp.estimators.pipelines import is_pipeline, last_step, transformed
 from streamgp.estimators.sessions import EstimatorSession, check_rows_to_score
+from streamgp.estimators.shown import Given
 from streamgp.estimators.time_column import split_times, with_dated_index
 from streamgp.estimators.validation import (
     Rows,
@@ -26,10 +27,9 @@ from streamgp.estimators.validation import (
 from streamgp.evaluation.alarm_rows import Alarm
 from streamgp.evaluation.description import describe, describe_calendar, describe_unusual, named_kinds
 from streamgp.evaluation.inputs import Inputs
+from streamgp.evaluation.metrics.shares import share
 from streamgp.evaluation.scored_rows import Metrics, ScoredRows
-from streamgp.evaluation.shown import Given
 from streamgp.evaluation.steps_ahead import StepsAhead, check_steps
-from streamgp.metrics.shares import share
 from streamgp.models.option_type import whole_number
 from streamgp.session.by_task import check_baselines, check_groups
 from streamgp.stream.apart import learner_from_tree

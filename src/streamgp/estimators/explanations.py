@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.core import mapped
 from streamgp.estimators.access import alone
 from streamgp.estimators.columns import Columns
 from streamgp.estimators.single import in_order
 from streamgp.estimators.validation import check_one, given_names
+from streamgp.likelihoods import mapped
 from streamgp.stream.attribution import contributions
 from streamgp.stream.categories import Categories
 from streamgp.stream.learner import StreamLearner

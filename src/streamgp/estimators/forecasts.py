@@ -7,11 +7,11 @@ import narwhals as nw
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.core import TargetMap
 from streamgp.estimators.access import alone
 from streamgp.estimators.time_column import split_times
 from streamgp.estimators.validation import check_inputs, given_names
-from streamgp.metrics.shares import percents
+from streamgp.evaluation.metrics.shares import percents
+from streamgp.likelihoods import TargetMap
 from streamgp.models.option_type import whole_number
 from streamgp.numerics.digits import shortest
 from streamgp.stream.learner import StreamLearner

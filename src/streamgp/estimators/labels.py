@@ -9,12 +9,12 @@ from streamgp.estimators.access import alone
 from streamgp.estimators.base import StreamEstimator
 from streamgp.estimators.explanations import Explanation, explanation, importance, inputs_of
 from streamgp.estimators.late import Later
+from streamgp.estimators.result import ClassificationEvaluation, collect_classification
 from streamgp.estimators.scikit import as_column
+from streamgp.estimators.shown import Given
 from streamgp.estimators.single import as_table, in_order
 from streamgp.estimators.validation import Rows, check_one
-from streamgp.evaluation.result import ClassificationEvaluation, collect_classification
 from streamgp.evaluation.scored_rows import ScoredRows
-from streamgp.evaluation.shown import Given
 from streamgp.numerics.precision import float64
 from streamgp.stream.tasks import indicators
 from streamgp.table.codes import MissingCodes

@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamgp.core import Info
 from streamgp.estimators.base import StreamEstimator
 from streamgp.estimators.labels import LabelEstimator
 from streamgp.evaluation.scored_rows import ScoredRows
 from streamgp.likelihoods import AnyPredictive
+from streamgp.models.contract import Info
 from streamgp.models.options import DEFAULT_WARMUP
 from streamgp.numerics import tree
 from streamgp.numerics.batching import concatenate

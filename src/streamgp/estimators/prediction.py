@@ -5,11 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.core import NumericPredictive
-from streamgp.core.conditional import Conditional
+from streamgp.evaluation.metrics.shares import probabilities, share
 from streamgp.evaluation.regression import apply_in_batches
-from streamgp.likelihoods import AnyPredictive
-from streamgp.metrics.shares import probabilities, share
+from streamgp.likelihoods import AnyPredictive, NumericPredictive
+from streamgp.likelihoods.conditional import Conditional
 from streamgp.models.option_type import whole_number
 from streamgp.numerics import keys
 from streamgp.numerics.precision import float64

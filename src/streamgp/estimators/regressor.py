@@ -7,7 +7,6 @@ from typing import Any, Self
 import numpy as np
 
 from streamgp.bases.learners import check_same, remember
-from streamgp.core.conditional import Conditional
 from streamgp.estimators.access import alone
 from streamgp.estimators.base import StreamEstimator, portable_params
 from streamgp.estimators.docstrings import with_options
@@ -17,7 +16,8 @@ from streamgp.estimators.prediction import Prediction
 from streamgp.estimators.scikit import Regression
 from streamgp.estimators.single_rows import SingleRowEstimator
 from streamgp.estimators.validation import Rows, check_given, check_same_targets, check_within
-from streamgp.metrics.shares import probabilities
+from streamgp.evaluation.metrics.shares import probabilities
+from streamgp.likelihoods.conditional import Conditional
 from streamgp.models.spec import Spec
 from streamgp.numerics import checkpoint
 

@@ -10,9 +10,9 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import ndtri
 
-from streamgp.evaluation.comparison import ModelRows
+from streamgp.estimators.comparison import ModelRows
+from streamgp.evaluation.metrics import crps_gaussian, log_score_gaussian
 from streamgp.evaluation.seasonal import SeasonalNaive
-from streamgp.metrics import crps_gaussian, log_score_gaussian
 from streamgp.progress import Bar
 
 Rows = Float[np.ndarray, "n d"]

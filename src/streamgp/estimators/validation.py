@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 import narwhals as nw
 import numpy as np
 
-from streamgp.core import TargetMap
 from streamgp.estimators.columns import LEFT_OUT, Columns
 from streamgp.estimators.scikit import checked_inputs, checked_rows, not_fitted
 from streamgp.estimators.time_column import split_times, with_dated_index
 from streamgp.estimators.times import are_dates, as_times, judge_times, unreadable
+from streamgp.likelihoods import TargetMap
 from streamgp.models.options import MISSING_VALUES, calendar_of
 from streamgp.models.spec import Spec
 from streamgp.models.target_options import NONE

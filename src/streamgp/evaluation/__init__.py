@@ -1,24 +1,23 @@
-"""The scores of predictions along a stream, bands that hold their share, alarms, and the results of an evaluation.
+"""The scores of predictions, of arrays and along a stream, bands that hold their share, and alarms.
 
-`regression`, `classification`, `counts`, `ordinal` and `joint` have the scores of each kind of target, in sums of
-constant memory (`running_sums`); `scored_rows` is what they leave of a part of the stream. `seasonal`,
-`baseline_bands` and `boosted_trees` are the baselines. `steps_ahead` and `step_baselines` score forecasts by step.
-Bands and sets: `conformal`, `conformal_sets`; by groups of rows `row_groups`, `group_thresholds`, `group_bands` and
-`coverage_tests`; by fifths and hours `kinds_of_rows`. Alarms: `alarms` runs `error_tests`, `move_tests` and
-`run_tests`, all by the bets of `change_tests`. `result` and `comparison` are what the user gets, `shown` shows it.
-The verdict on a model beside its baselines is in `streamgp.metrics.judgement`, its words in `streamgp.reports`.
+`metrics` has the scores of arrays. `regression`, `classification`, `counts`, `ordinal` and `joint` have those of each
+kind of target along a stream, in sums of constant memory (`running_sums`); `scored_rows` is what they leave of a part
+of the stream. `seasonal`, `baseline_bands` and `boosted_trees` are the baselines. `steps_ahead` and `step_baselines`
+score forecasts by step. Bands and sets: `conformal`, `conformal_sets`; by groups of rows `row_groups`,
+`group_thresholds`, `group_bands` and `coverage_tests`; by fifths and hours `kinds_of_rows`. Alarms: `alarms` runs
+`error_tests`, `move_tests` and `run_tests`, all by the bets of `change_tests`. The verdict on a model beside its
+baselines is in `metrics.judgement`, its words in `streamgp.reports`; the results that the user gets are in
+`streamgp.estimators`.
 """
 
 from streamgp.evaluation.alarms import Alarm, Alarms
 from streamgp.evaluation.change_tests import e_bh
 from streamgp.evaluation.classification import ClassificationMetrics, ClassificationScores, score_classification
-from streamgp.evaluation.comparison import Comparison
 from streamgp.evaluation.conformal import AdaptiveThreshold, Conformal
 from streamgp.evaluation.conformal_sets import ConformalSets
 from streamgp.evaluation.counts import CountMetrics, CountScores, score_counts
 from streamgp.evaluation.ordinal import OrdinalMetrics, OrdinalScores, score_ordinal
 from streamgp.evaluation.regression import RegressionMetrics, RegressionScores, score_regression
-from streamgp.evaluation.result import ClassificationEvaluation, Evaluation
 from streamgp.evaluation.scored_rows import ScoredRows, results
 from streamgp.evaluation.steps_ahead import RowsAhead, StepsAhead
 
@@ -26,15 +25,12 @@ __all__ = [
     "AdaptiveThreshold",
     "Alarm",
     "Alarms",
-    "ClassificationEvaluation",
     "ClassificationMetrics",
     "ClassificationScores",
-    "Comparison",
     "Conformal",
     "ConformalSets",
     "CountMetrics",
     "CountScores",
-    "Evaluation",
     "OrdinalMetrics",
     "OrdinalScores",
     "RegressionMetrics",

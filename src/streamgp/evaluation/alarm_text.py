@@ -3,9 +3,9 @@
 import numpy as np
 from jaxtyping import Float
 
+from streamgp.evaluation.metrics.shares import in_percent
 from streamgp.evaluation.moves import Move
-from streamgp.metrics.shares import in_percent
-from streamgp.reports.wording import clock, number, plural
+from streamgp.numerics.formats import clock, number, plural
 
 
 def describe(

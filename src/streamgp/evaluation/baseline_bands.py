@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
-from streamgp.metrics.bands import interval_score
+from streamgp.evaluation.metrics.bands import interval_score
 
 KEPT = 512  # the latest errors that the bands rest on
 # Errors are taken in every 64 rows; at first when there are 16, and when there are twice as many.

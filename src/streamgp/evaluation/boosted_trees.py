@@ -13,8 +13,8 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from streamgp.evaluation.baseline_bands import BaselineBands
+from streamgp.evaluation.metrics.judgement import Judgement, PairedLosses
 from streamgp.evaluation.running_sums import Moments, PointErrors
-from streamgp.metrics.judgement import Judgement, PairedLosses
 from streamgp.stream.categories import Categories
 from streamgp.table.calendar import CYCLES, calendar_columns
 

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float, Int
 
-from streamgp.core import AnyArray
+from streamgp.evaluation.metrics.judgement import Judgement, PairedLosses
 from streamgp.evaluation.rankings import Rankings
-from streamgp.metrics.judgement import Judgement, PairedLosses
+from streamgp.numerics.arrays import AnyArray
 
 ECE_BINS = 15
 

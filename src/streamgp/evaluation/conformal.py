@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.core import MappedPredictive, SideBySide
 from streamgp.evaluation.alarm_rows import Alarm
 from streamgp.evaluation.alarm_text import describe_coverage
 from streamgp.evaluation.coverage_tests import Miscovered
 from streamgp.evaluation.group_bands import GroupBands
+from streamgp.evaluation.metrics.shares import share
 from streamgp.evaluation.regression import predicted_noise
 from streamgp.evaluation.row_groups import GroupColumn
-from streamgp.metrics.shares import share
+from streamgp.likelihoods import MappedPredictive, SideBySide
 from streamgp.numerics.precision import float64
 
 STEP = 0.005  # g in Gibbs and Candes (2021), Sec. 2.2

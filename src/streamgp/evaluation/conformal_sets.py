@@ -15,8 +15,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from streamgp.evaluation.conformal import AdaptiveThreshold
+from streamgp.evaluation.metrics.shares import share
 from streamgp.evaluation.ordinal import OrdinalScores
-from streamgp.metrics.shares import share
 
 # The score of a label that no row had before: other labels have all probability.
 UNKNOWN = 1.0

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.core import AnyArray
+from streamgp.evaluation.metrics.judgement import Judgement, PairedLosses
 from streamgp.evaluation.regression import BASELINES, COVERAGE_LEVELS, QUANTILES, SQUARED
 from streamgp.evaluation.running_sums import Moments, PointErrors
 from streamgp.evaluation.seasonal import SeasonalNaive
-from streamgp.metrics.judgement import Judgement, PairedLosses
+from streamgp.numerics.arrays import AnyArray
 
 _SIDE = 24  # cells of the distribution function on each side of the median
 # The reach of the cells, in distances from the median to the quantiles at 5% and 95%.

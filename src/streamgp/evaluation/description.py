@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from streamgp.evaluation.scored_rows import Metrics
-from streamgp.reports.wording import option, plural
+from streamgp.numerics.formats import plural
 from streamgp.stream.lags import lag_names
 from streamgp.stream.learner import StreamLearner
-from streamgp.table.calendar import AUTO, CYCLES
+from streamgp.table.calendar import CYCLES
 from streamgp.table.codes import say_suspects
 
 # From this share of working filters on, it is not mentioned.
@@ -129,9 +129,16 @@ def seeming_codes(learner: StreamLearner, features: Sequence[str], targets: Sequ
     return say_suspects(learner.state.suspects, named, rows, "missing_values={}" if python else "--missing-values {}")
 
 
+def option(name: str, value: str, python: bool) -> str:
+    """Return an option of numbers or of a word as the command has it, or as Python does."""
+    if not python:
+        return f"--{name} {value}"
+    return f"{name}=({value})" if "," in value else f"{name}={value if value[0].isdigit() else repr(value)}"
+
+
 def describe_calendar(learner: StreamLearner, dates: Sequence[str], python: bool = False) -> list[str]:
     """Return a note on what was made of the columns of dates, where it was for the warm-up to say."""
-    if AUTO not in learner.settings.calendar or not dates or not learner.is_warmed_up:
+    if not learner.settings.categories.is_open or not dates or not learner.is_warmed_up:
         return []
     cycles = [entry for entry in learner.categories.entries if entry in CYCLES]
     none, more = option("calendar", "none", python), ""

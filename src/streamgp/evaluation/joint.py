@@ -6,8 +6,8 @@ import numpy as np
 import scipy.special
 from jaxtyping import Float
 
-from streamgp.core import NumericPredictive, Predictive, SideBySide, correlation
-from streamgp.metrics.distributions import energy_score
+from streamgp.evaluation.metrics.distributions import energy_score
+from streamgp.likelihoods import NumericPredictive, Predictive, SideBySide, correlation
 
 # The number of draws for the energy score.
 DRAWS = 64

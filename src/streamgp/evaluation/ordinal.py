@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.core import AnyArray
 from streamgp.evaluation.classification import ClassCounts, ClassPredictive, Codes, Repeats, as_codes
-from streamgp.metrics.judgement import Judgement, PairedLosses
+from streamgp.evaluation.metrics.judgement import Judgement, PairedLosses
+from streamgp.numerics.arrays import AnyArray
 
 
 class OrdinalScores(NamedTuple):

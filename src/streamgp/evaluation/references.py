@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
-from streamgp.core import Predictive, SideBySide
-from streamgp.core.predictive import trimmed
+from streamgp.likelihoods import Predictive, SideBySide
+from streamgp.likelihoods.predictive import trimmed
 from streamgp.models.base import FittedExpert
 from streamgp.numerics.checkpoint.encoding import register
 

@@ -7,15 +7,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.core import MappedPredictive, NumericPredictive, Predictive, SideBySide, recalibration
-from streamgp.core.conditional import Conditional
 from streamgp.evaluation.baseline_bands import BaselineBands
 from streamgp.evaluation.joint import energy_of, joint_log_density
 from streamgp.evaluation.kinds_of_rows import CLOCKS, MAX_COLUMNS, Bands, Kinds, KindsOfRows
+from streamgp.evaluation.metrics.bands import interval_score
+from streamgp.evaluation.metrics.judgement import Judgement, PairedLosses
 from streamgp.evaluation.running_sums import Moments, PointErrors
 from streamgp.evaluation.seasonal import SeasonalNaive
-from streamgp.metrics.bands import interval_score
-from streamgp.metrics.judgement import Judgement, PairedLosses
+from streamgp.likelihoods import MappedPredictive, NumericPredictive, Predictive, SideBySide, recalibration
+from streamgp.likelihoods.conditional import Conditional
 from streamgp.numerics import batching, mixtures, student_t, tree
 from streamgp.numerics.crps import mixture_crps
 from streamgp.numerics.quantiles import mixture_quantiles

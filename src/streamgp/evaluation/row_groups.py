@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from streamgp.evaluation.fifths import FIFTHS, Fifths
-from streamgp.reports.wording import number
+from streamgp.numerics.formats import number
 
 # More levels than these share the group of all others.
 MOST_LEVELS = 50

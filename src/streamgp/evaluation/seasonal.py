@@ -10,7 +10,8 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from streamgp.evaluation.running_sums import PointErrors
-from streamgp.reports.verdicts import SEASONAL
+
+SEASONAL = "seasonal_"  # with a number of rows, the name of the baseline that repeats the target so far back
 
 
 def seasonal_name(season: int) -> str:

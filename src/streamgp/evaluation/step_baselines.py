@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from streamgp.evaluation.metrics.judgement import Judgement, PairedLosses
 from streamgp.evaluation.seasonal import carried_on, seasonal_name, usual_change
-from streamgp.metrics.judgement import Judgement, PairedLosses
 from streamgp.stream.passed_rows import SHORTEST_SEASON
 
 # So many past targets are kept.

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from streamgp.evaluation.metrics import crps_ensemble, energy_score
+from streamgp.evaluation.metrics.judgement import Against
 from streamgp.evaluation.running_sums import Moments
 from streamgp.evaluation.step_baselines import StepBaselines, rows_between_origins
-from streamgp.metrics import crps_ensemble, energy_score
-from streamgp.metrics.judgement import Against
 from streamgp.models.base import PathFamily
 from streamgp.models.families import family_of
 from streamgp.models.spec import Spec
@@ -167,8 +167,9 @@ class StepsAhead:
         self._baselines.forecast(sorted(learner.seasons or lags[-1:]))
         self._every = rows_between_origins(self.steps, self._baselines.seasons)
         inputs = np.full((self.steps, learner.num_inputs), np.nan)
-        if learner.settings.dates and len(self._clock):  # a model that was learnt before has shown no time yet
-            inputs[:, learner.settings.dates] = _going_on(self._clock, self.steps)
+        dates = learner.settings.categories.dates
+        if dates and len(self._clock):  # a model that was learnt before has shown no time yet
+            inputs[:, dates] = _going_on(self._clock, self.steps)
         if self._known is not None:
             known = self._known[self._seen : self._seen + self.steps]
             inputs[: len(known)] = np.where(np.isnan(known), inputs[: len(known)], known)

@@ -7,7 +7,7 @@ variance, so that experts with different dynamics run side by side in one batch.
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.core import AnyArray, namespace
+from streamgp.numerics.arrays import AnyArray, namespace
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.module import Module
 

@@ -10,11 +10,10 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
-from streamgp.core import AnyArray, namespace
 from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.guard import Guard, bounded, learn
 from streamgp.numerics import tree
-from streamgp.numerics.arrays import scan
+from streamgp.numerics.arrays import AnyArray, namespace, scan
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.linalg import add_diagonal, factor, jittered, solve_lower, symmetrise
 from streamgp.numerics.module import Module

@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
-from streamgp.core import AnyArray
 from streamgp.filters import kalman
 from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.kalman import FilterState
 from streamgp.filters.laplace_kernel import LaplaceKernel, takes
 from streamgp.likelihoods import Likelihood, laplace_step
 from streamgp.numerics import tree
+from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.linalg import solve_lower_each
 
 # The least eigenvalue, in shares of the largest variance, of which it is believed that it is above zero.

@@ -1,4 +1,4 @@
-"""Laplace steps along a block of rows in C: `numerics/kernel/laplace.c`. The form in NumPy, `laplace`, is its oracle."""
+"""Laplace steps along a block of rows in C, `numerics/kernel/laplace.c`; the form in NumPy is its oracle."""
 
 import ctypes
 from functools import cache
@@ -44,7 +44,7 @@ class LaplaceKernel:
         self._at = ctypes.addressof(self._fields)
 
     def steps(self, first: int) -> int:
-        """Take the steps from a row on; return which row comes next that is to be taken in NumPy, or how many all are."""
+        """Take the steps of rows from a first one on; return the next that NumPy is to take, or how many all are."""
         return _compiled()(self._at, first)
 
 

@@ -14,20 +14,21 @@ it should, but what it says remains a prediction from the past alone, and is wei
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from streamgp.filters.noise_kernel import NoiseFields, is_compiled, learn_noise
+from streamgp.filters.noise_kinds import CONSTANT, FORMS, NoiseKind, kind_of
 from streamgp.numerics import tree
 from streamgp.numerics.arrays import AnyArray, is_jax, namespace, scan
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.module import Module, static_field
 from streamgp.numerics.student_t import MIN_DOF
 
-CONSTANT = "constant"
 # Where nothing is forgotten the prior counts as much as this many rows: enough for the t to have a variance.
 PRIOR_ROWS = 10.0
 # The variance stays above this share of the filter's own: after thousands of rows without any error it would not.
@@ -47,6 +48,23 @@ class NoiseState(NamedTuple):
     rate: Float[AnyArray, "k j e"]
     error: Float[AnyArray, "k e"]
 
+    def with_filters(self, where: Int[np.ndarray, " l"], own: "NoiseState") -> "NoiseState":
+        """Return the state with that of other filters in the places of some."""
+        rate, error = np.array(self.rate), np.array(self.error)
+        rate[where], error[where] = own.rate, own.error
+        # Of `shape` there is one for all filters, and it is that of the stream; the rate goes with it.
+        rate[where] *= (np.asarray(self.shape) / np.asarray(own.shape))[None, :, None]
+        return self._replace(rate=rate, error=error)
+
+
+class _Numbers(NamedTuple):
+    """The numbers of several kinds, as arrays: see `NoiseKind`."""
+
+    discount: Float[np.ndarray, " j"]
+    gain: Float[np.ndarray, " j"]
+    correlation: Float[np.ndarray, " j"]
+    adapts: Bool[np.ndarray, " j"]
+
 
 @register
 class NoiseKinds(Module):
@@ -54,27 +72,28 @@ class NoiseKinds(Module):
 
     Parameters
     ----------
-    discounts
-        Of each kind; None: the noise is constant, with the variance that the filter was given, and Gaussian.
-    correlations
-        Of each kind, in [0, 1): how much of an error is left after one unit of time.
+    names
+        Of each kind, as `streamgp.filters.noise_kinds` has them.
     """
 
-    discounts: tuple[float | None, ...] = static_field()
-    correlations: tuple[float, ...] = static_field()
+    names: tuple[str, ...] = static_field()
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def check_restored(self) -> None:
+        """Raise ValueError if there are no such kinds."""
+        parse(self.names)
 
     @property
     def adapt(self) -> bool:
         """Return whether any of them adapts."""
-        return any(d is not None for d in self.discounts)
+        return bool(self.numbers.adapts.any())
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """Return the names, which `parse` reads back."""
-        pairs = zip(self.discounts, self.correlations, strict=True)
-        return tuple(
-            CONSTANT if d is None else f"adaptive {d!r}" + (f" ar {rho!r}" if rho else "") for d, rho in pairs
-        )
+    def numbers(self) -> _Numbers:
+        """Return the numbers of the kinds; they are not to be written to."""
+        return _numbers(self.names)
 
     def for_outputs(self, num_outputs: int) -> "NoiseKinds":
         """Return the same kinds for several outputs: a constant level of the noise is learnt for each of them.
@@ -83,13 +102,11 @@ class NoiseKinds(Module):
         """
         if num_outputs == 1:
             return self
-        discounts = tuple(1.0 if d is None else d for d in self.discounts)
-        pairs = tuple(dict.fromkeys(zip(discounts, self.correlations, strict=True)))
-        return NoiseKinds(tuple(d for d, _ in pairs), tuple(rho for _, rho in pairs))
+        return _of(kind_of(name).learnt for name in self.names)
 
     def init(self, num_filters: int, num_outputs: int) -> NoiseState:
         """Start from the filter's own variance, as if from the rows in memory (`PRIOR_ROWS` where it is endless)."""
-        rows = [PRIOR_ROWS if d in (None, 1.0) else 1.0 / (1.0 - d) for d in self.discounts]
+        rows = [PRIOR_ROWS if d == 1.0 else 1.0 / (1.0 - d) for d in self.numbers.discount.tolist()]
         shape = 0.5 * np.asarray(rows)
         rate = np.tile(shape[None, :, None], (num_filters, 1, num_outputs))
         return NoiseState(shape, rate, np.zeros((num_filters, num_outputs)))
@@ -107,19 +124,19 @@ class NoiseKinds(Module):
         passed since the last error.
         """
         xp = namespace(states.shape, states.rate, var)
-        constant = np.asarray([d is None for d in self.discounts])
+        constant = ~self.numbers.adapts
         left_over = self._left_over(gap)[:, None, :, None] * states.error[:, :, None]
         factor = xp.where(constant[None, None, :, None], 1.0, states.rate / (states.shape[:, None, :, None] - 1.0))
         dof = xp.where(constant[None], xp.inf, 2.0 * states.shape)
         n, k, e = var.shape
-        j = len(self.discounts)
+        j = len(self)
         mean, scaled = loc[:, :, None] + left_over, var[:, :, None] * factor
         dof = xp.broadcast_to(dof[:, None], (n, k, j)).reshape(n, k * j)
         return mean.reshape(n, k * j, e), scaled.reshape(n, k * j, e), dof
 
     def _left_over(self, gap: Float[AnyArray, "..."]) -> Float[AnyArray, "... j"]:
         """Return how much of an error is left after a time."""
-        rho = np.asarray(self.correlations).reshape(*(1,) * gap.ndim, -1)
+        rho = self.numbers.correlation.reshape(*(1,) * gap.ndim, -1)
         return namespace(gap).exp(gap[..., None] * np.log(np.where(rho > 0.0, rho, 1.0))) * (rho > 0.0)
 
     def update(
@@ -138,7 +155,7 @@ class NoiseKinds(Module):
         if not is_jax(*state, error, var, gap, is_outlier) and is_compiled():
             after = self._by_kernel(state, *_one(error, var, self._left_over(np.asarray(gap)), None, is_outlier))
             return NoiseState(*(a[1] for a in after))
-        discount, half = self._memory
+        discount, half, *_ = self.numbers
         fresh = error[:, None] - self._left_over(gap)[None, :, None] * state.error[:, None]
         xp = namespace(state.rate, error)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -222,13 +239,13 @@ class NoiseKinds(Module):
 
     def kernel_fields(self, num_filters: int, num_outputs: int) -> NoiseFields:
         """Return what the kernel in C is told of them."""
-        return NoiseFields(*self._memory, (MIN_FACTOR, MAX_LEARNT), num_filters, num_outputs)
+        return NoiseFields(*self.numbers[:2], (MIN_FACTOR, MAX_LEARNT), num_filters, num_outputs)
 
     def _levels(
         self, state: NoiseState, squares: Float[np.ndarray, "m k j e"], is_outlier: Bool[np.ndarray, "m k"] | None
     ) -> tuple[Float[np.ndarray, "l j"], Float[np.ndarray, "l k j e"]]:
         """Return shapes and rates before each row and after the last, from the squares of its errors."""
-        discount, half = self._memory
+        discount, half, *_ = self.numbers
         shapes = np.empty((len(squares) + 1, len(discount)))
         shapes[0] = state.shape
         for i in range(len(squares)):
@@ -249,7 +266,7 @@ class NoiseKinds(Module):
     ) -> Float[np.ndarray, "l k j e"]:
         """Return the rates, which may be bounded from below."""
         # Arrays of one shape go through a call in one piece.
-        discount, half = (np.array(np.broadcast_to(a[None, :, None], first.shape)) for a in self._memory)
+        discount, half = (np.array(np.broadcast_to(a[None, :, None], first.shape)) for a in self.numbers[:2])
         with np.errstate(invalid="ignore"):  # constant noise learns nothing of an infinite square
             rates, added = np.empty((len(shapes), *first.shape)), half * squares
         rates[0] = first
@@ -269,11 +286,13 @@ class NoiseKinds(Module):
                 np.maximum(after, least[i + 1], out=after)
         return rates
 
-    @property
-    def _memory(self) -> tuple[Float[np.ndarray, " j"], Float[np.ndarray, " j"]]:
-        """Return what is left of each kind's level from row to row, and what a row adds to its shape."""
-        discount = np.asarray([1.0 if d is None else d for d in self.discounts])
-        return discount, np.asarray([0.0 if d is None else 0.5 for d in self.discounts])
+    def draw(
+        self, state: NoiseState, number: int, kind: Int[np.ndarray, " m"], rng: np.random.Generator
+    ) -> Float[np.ndarray, "m e"]:
+        """Draw m levels of a filter's noise, each as a kind believes it to be; 1 where it is constant."""
+        rate = np.asarray(state.rate)[number, kind]
+        drawn = rate / rng.gamma(np.asarray(state.shape)[kind, None], size=rate.shape)
+        return np.where(self.numbers.adapts[kind, None], drawn, 1.0)
 
 
 def _carried(
@@ -290,14 +309,23 @@ def _one(*arrays: np.ndarray | None) -> list[Any]:
     return [None if a is None else np.asarray(a)[None] for a in arrays]
 
 
-CONSTANT_NOISE = NoiseKinds((None,), (0.0,))
+def _of(kinds: Iterable[NoiseKind]) -> NoiseKinds:
+    """Return kinds of noise, each of them once."""
+    return NoiseKinds(tuple(dict.fromkeys(kind.name for kind in kinds)))
+
+
+@cache
+def _numbers(names: tuple[str, ...]) -> _Numbers:
+    kinds = [kind_of(name) for name in names]
+    given = ("discount", "gain", "correlation", "adapts")
+    return _Numbers(*(np.asarray([getattr(kind, name) for kind in kinds]) for name in given))
+
+
+CONSTANT_NOISE = NoiseKinds((CONSTANT,))
 
 
 def parse(names: Sequence[str | float]) -> NoiseKinds:
-    """Parse kinds of noise from their names.
-
-    ``constant``; ``adaptive D`` (or D alone) with a discount D; ``adaptive D ar RHO`` with a correlation RHO of
-    consecutive errors.
+    """Parse kinds of noise from their names: see `streamgp.filters.noise_kinds`.
 
     Raises
     ------
@@ -305,30 +333,15 @@ def parse(names: Sequence[str | float]) -> NoiseKinds:
         If a name is unknown or a number out of range: predictions need a variance, hence a memory of some rows.
     """
     least = 1.0 - 1.0 / MIN_DOF
-    kinds: list[tuple[float | None, float]] = []
+    kinds = []
     for name in names:
-        words = str(name).split()
-        try:
-            match words:
-                case [word] if word == CONSTANT:
-                    kinds.append((None, 0.0))
-                    continue
-                case ["adaptive", d] | [d]:
-                    discount, rho = float(d), 0.0
-                case ["adaptive", d, "ar", correlation]:
-                    discount, rho = float(d), float(correlation)
-                case _:
-                    raise ValueError
-        except ValueError:
-            raise ValueError(
-                f"noise: expected 'constant', 'adaptive D' or 'adaptive D ar RHO' with numbers, got {name!r}"
-            ) from None
-        if not (math.isfinite(discount) and least <= discount <= 1.0):
+        kind = kind_of(name)
+        if not (math.isfinite(kind.discount) and least <= kind.discount <= 1.0):
             raise ValueError(f"noise: expected a discount between {least:g} and 1, got {name!r}")
-        if not 0.0 <= rho < 1.0:
+        if not 0.0 <= kind.correlation < 1.0:
             raise ValueError(f"noise: expected a correlation of at least 0 and below 1, got {name!r}")
-        kinds.append((discount, rho))
+        kinds.append(kind)
     if not kinds:
-        raise ValueError("noise: expected at least one of 'constant', 'adaptive D', 'adaptive D ar RHO', got none")
-    kinds = list(dict.fromkeys(kinds))
-    return NoiseKinds(tuple(d for d, _ in kinds), tuple(rho for _, rho in kinds))
+        forms = ", ".join(f"'{form.words}'" for form in FORMS)
+        raise ValueError(f"noise: expected at least one of {forms}, got none")
+    return _of(kinds)

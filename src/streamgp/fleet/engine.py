@@ -180,8 +180,7 @@ class FleetEngine:
 
     def _fit(self) -> None:
         rows = self._waiting_rows()
-        s = self.settings
-        self.model = fit_fleet(rows, s.lags, s.season, s.calendar, self.dated, self._zone, s.random_state)
+        self.model = fit_fleet(rows, self.settings, self.dated, self._zone)
         self.waiting, self.provisional = [], Provisional()
         self.fitted_at, self.refresh_at = self.rows, 2 * self.rows
         self.keys.use(self.model)

@@ -199,8 +199,8 @@ class StreamingGPFleet:
     def forecast(
         self,
         h: int,
-        level: float | Sequence[float] = (80, 95),
         X_future: Any = None,
+        level: float | Sequence[float] = (80, 95),
         keys: Collection[Key] | None = None,
         *,
         inputs: Any = None,
@@ -211,13 +211,13 @@ class StreamingGPFleet:
         ----------
         h
             How many rows.
-        level
-            Percents (80, not 0.8, which is refused) that bands are to hold: columns ``mean-lo-80``, ``mean-hi-80``
-            and so on.
         X_future
             A frame as `predict` takes it, with the key, time and inputs of the next `h` rows of every key or more, of
             which the first `h` count, in any order (``X_df`` of statsforecast); a fleet with inputs needs it, and all
             of them. Without times, those of a key come in their order, at the usual step, as without a frame.
+        level
+            Percents (80, not 0.8, which is refused) that bands are to hold: columns ``mean-lo-80``, ``mean-hi-80``
+            and so on.
         keys
             Only these, in this order. Without it, all.
         inputs
@@ -244,8 +244,8 @@ class StreamingGPFleet:
     def forecast_total(
         self,
         h: int,
-        level: float | Sequence[float] = (80, 95),
         X_future: Any = None,
+        level: float | Sequence[float] = (80, 95),
         keys: Collection[Key] | None = None,
         *,
         by: str | None = None,
@@ -258,7 +258,7 @@ class StreamingGPFleet:
 
         Parameters
         ----------
-        h, level, X_future, keys
+        h, X_future, level, keys
             As in `forecast`; the last rows of the keys are to be at the same time.
         by
             The fleet's column of groups: a sum for each. Without it, one over all keys.

@@ -13,6 +13,7 @@ import narwhals as nw
 import numpy as np
 from jaxtyping import Float, Int
 
+from streamgp.evaluation.metrics.shares import percents
 from streamgp.fleet.directory import NEW, Directory
 from streamgp.fleet.frames import FleetColumns, Table, listed, name_rows, read
 from streamgp.fleet.model import FleetModel, Mixture
@@ -21,7 +22,6 @@ from streamgp.fleet.settings import FleetSettings
 from streamgp.fleet.states import KeyStates
 from streamgp.fleet.steps import Steps
 from streamgp.fleet.warmup import DOF, rounds
-from streamgp.metrics.shares import percents
 from streamgp.table import DataError
 
 MAX_STEPS = 10_000

@@ -51,10 +51,10 @@ class LiveFleet:
         """Whether what all keys share has been fitted."""
         return self.fleet.is_warm_
 
-    def forecast(self, key: str, h: int, level: list[float], X_future: Any) -> Any:
+    def forecast(self, key: str, h: int, X_future: Any, level: list[float]) -> Any:
         """Forecast the next rows of a key, whose times and inputs are in a frame, or are none."""
         with self._lock:
-            return self.fleet.forecast(h, level, X_future, keys=[key])
+            return self.fleet.forecast(h, X_future, level, keys=[key])
 
     def keys(self) -> dict[str, Any]:
         """Return the scores of every key, as columns."""

@@ -6,6 +6,7 @@ from typing import Any
 import polars as pl
 
 from streamgp.fleet import page_content as fleet
+from streamgp.numerics import formats
 from streamgp.reports import verdicts, wording
 
 
@@ -76,16 +77,16 @@ def render_fleet(metrics: dict[str, Any], predictions: pl.LazyFrame, scores: pl.
 def key_verdict(key: dict[str, Any]) -> str:
     """Return how a key stands beside the better of its baselines, for a cell of a table."""
     found = verdicts.key_verdict(key.get("skill_low"), key.get("skill_high"))
-    return wording.number(None) if found is None else verdicts.ALONE[found]
+    return formats.number(None) if found is None else verdicts.ALONE[found]
 
 
 def headline(metrics: dict[str, Any], keys: int) -> str:
     """Return the result in a sentence."""
     if not metrics["scored_rows"]:
-        return f"Nothing to score yet: {wording.plural(metrics['rows'], 'row')} of {wording.plural(keys, 'key')}."
+        return f"Nothing to score yet: {formats.plural(metrics['rows'], 'row')} of {formats.plural(keys, 'key')}."
     return (
-        f"On {wording.plural(metrics['scored_rows'], 'row')} of {wording.plural(keys, 'key')}, each predicted before "
-        f"its target was seen, the 90% intervals covered {wording.share(metrics['coverage']['90'])} of the targets."
+        f"On {formats.plural(metrics['scored_rows'], 'row')} of {formats.plural(keys, 'key')}, each predicted before "
+        f"its target was seen, the 90% intervals covered {formats.share(metrics['coverage']['90'])} of the targets."
     )
 
 

@@ -7,8 +7,9 @@ import numpy as np
 import polars as pl
 from polars import selectors
 
+from streamgp.numerics import formats
 from streamgp.numerics.binomial import binomial_cdf
-from streamgp.reports import verdicts, wording
+from streamgp.reports import verdicts
 
 COLUMNS = ("key", "y", "mean", "std", "q05", "q50", "q95", "log_density")
 # The strip has so many bins along time, and so many lines of keys.
@@ -147,7 +148,7 @@ def time_text(rows: pl.DataFrame, when: float | None) -> str:
         return f"row {when:,.0f}"
     kind = rows["time"].dtype
     if not kind.is_temporal():
-        return wording.clock(when)
+        return formats.clock(when)
     text = str(pl.Series([round(when)]).cast(kind)[0])
     return text.removesuffix(" 00:00:00")
 

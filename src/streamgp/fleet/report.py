@@ -9,12 +9,11 @@ from rich.console import Console
 
 from streamgp.fleet.page import render_fleet
 from streamgp.fleet.page_content import COLUMNS
+from streamgp.numerics.formats import number, plural, share
 from streamgp.reports import verdicts
 from streamgp.reports.pages.stream import scan
-from streamgp.reports.wording import number, plural, share
+from streamgp.reports.wording import alarm_lines
 from streamgp.table.files import write_aside
-
-_ALARMS_SHOWN = 10
 
 
 def write_fleet_report(directory: Path) -> Path:
@@ -48,21 +47,9 @@ def print_fleet(metrics: dict[str, Any], to_stderr: bool) -> None:
         )
         if verdict := verdicts.of_keys([(key["skill_low"], key["skill_high"]) for key in keys if key["scored_rows"]]):
             console.print(verdict["text"], markup=False)
-    for line in _alarms(metrics["alarms"]):
+    for line in alarm_lines(metrics["alarms"], of_keys=True):
         console.print(line, markup=False)
     if metrics["rows_per_second"] is not None:
         console.print(f"{metrics['rows_per_second']:,.0f} rows a second")
     for warning in metrics["warnings"]:
         console.print(f"note: {warning}", markup=False)
-
-
-def _alarms(alarms: list[dict[str, Any]] | None) -> list[str]:
-    """Return which keys have changed, the first of many; empty where nobody asked."""
-    if alarms is None:
-        return []
-    if not alarms:
-        return ["no alarm: no key has changed"]
-    keys = len({alarm["key"] for alarm in alarms})
-    shown = "" if len(alarms) <= _ALARMS_SHOWN else f", the first {_ALARMS_SHOWN}"
-    lines = [f"  {alarm['key']}, {alarm['kind']}: {alarm['sentence']}" for alarm in alarms[:_ALARMS_SHOWN]]
-    return [f"{plural(len(alarms), 'alarm')} of {plural(keys, 'key')}{shown}:", *lines]

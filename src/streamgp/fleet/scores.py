@@ -3,9 +3,9 @@
 import numpy as np
 from jaxtyping import Float
 
+from streamgp.evaluation.metrics.many_judgements import skills
 from streamgp.fleet.model import FleetModel
 from streamgp.fleet.states import KeyStates, take
-from streamgp.metrics.many_judgements import skills
 
 SKILLS = ("skill", "skill_low", "skill_high")
 # The covariances of so many keys are read at a time.

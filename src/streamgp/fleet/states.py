@@ -6,9 +6,9 @@ from typing import Any, TypeVar
 import numpy as np
 from jaxtyping import Float, Int
 
+from streamgp.evaluation.metrics import many_judgements
 from streamgp.fleet.prior import PooledPrior
 from streamgp.fleet.scales import KeyMoments
-from streamgp.metrics import many_judgements
 from streamgp.numerics.checkpoint.encoding import register
 
 SPARE = 1.25  # the capacity grows by this factor at least
@@ -95,7 +95,7 @@ class KeyScores:
         Squared errors of the last target, and of the mean of all targets before.
     paired, batches
         Rows of which all three squared errors are known, and their sums over batches of rows: see
-        `streamgp.metrics.many_judgements`.
+        `streamgp.evaluation.metrics.many_judgements`.
     """
 
     rows: Float[np.ndarray, " n"]

@@ -11,6 +11,7 @@ from streamgp.fleet.features import FeatureMap
 from streamgp.fleet.model import FleetModel
 from streamgp.fleet.prior import ROUGH_STEPS, FittedPrior, PooledPrior, Sums, fit, root
 from streamgp.fleet.scales import REACH, YOUNG, KeyMoments, PoolScales
+from streamgp.fleet.settings import FleetSettings
 from streamgp.fleet.states import put, take
 from streamgp.fleet.steps import Steps
 from streamgp.stream.passed_rows import stand_ins
@@ -59,29 +60,22 @@ def rounds(key: Int[np.ndarray, " n"]) -> list[Int[np.ndarray, " m"]]:
     return np.split(by_rank, np.cumsum(np.bincount(rank))[:-1]) if len(key) else []
 
 
-def fit_fleet(
-    rows: PooledRows,
-    lags: Sequence[int],
-    season: int | str | None,
-    calendar: Sequence[str],
-    dated: bool,
-    zone: str | None,
-    seed: int,
-) -> FleetModel:
+def fit_fleet(rows: PooledRows, settings: FleetSettings, dated: bool, zone: str | None) -> FleetModel:
     """Fit what all keys share to the rows of the warm-up."""
     known = ~np.isnan(rows.y)
     by_key = [np.flatnonzero(rows.key == k) for k in np.unique(rows.key[known])[:MAX_KEYS].tolist()]
     values = np.column_stack([rows.y, rows.X])
     scales = PoolScales.of([values[at[known[at]]] for at in by_key])
     steps = Steps.of(rows.key, rows.times, dated, zone)
+    season = settings.season
     if season == "auto":
         season = find_season([_between(rows.y[at]) for at in by_key])
-    looked_back = tuple(sorted({*lags, int(season)} if season else {*lags}))
-    entries = _entries(calendar, steps.unit, dated)
+    looked_back = tuple(sorted({*settings.lags, int(season)} if season else {*settings.lags}))
+    entries = _entries(settings.calendar, steps.unit, dated)
     plain = FeatureMap(looked_back, entries, rows.X.shape[1], np.zeros((0, 0)))
     inputs = plain.num_linear - 1
     count = max(MIN_FREQUENCIES, (FEATURES - plain.num_linear) // 2)
-    draws = np.random.default_rng(seed).normal(size=(count, inputs))
+    draws = np.random.default_rng(settings.random_state).normal(size=(count, inputs))
     sample = np.concatenate(by_key)
     sample.sort()
     sample = PooledRows(*(a[sample] for a in rows))

@@ -10,10 +10,10 @@ from typing import NamedTuple
 from jaxtyping import Bool, Float
 
 from streamgp.bases.base import Basis
-from streamgp.core import AnyArray
 from streamgp.filters.kalman import FilterState
 from streamgp.latent.posterior import LatentPosterior
 from streamgp.numerics.accelerator import Array, jax, jnp
+from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.linalg import solve_small
 
 # The most steps; most rows need about ten.

@@ -5,13 +5,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from streamgp.core import AnyArray
 from streamgp.filters.kalman import ExpertVariances, FilterState, predict_rows, prior_state, update_block
 from streamgp.latent.embedding import embed, summarise_complete, summarise_gappy
 from streamgp.latent.posterior import LatentPosterior
 from streamgp.models.expert import Expert
 from streamgp.numerics import tree
 from streamgp.numerics.accelerator import Array, eqx, jax, jnp
+from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.checkpoint.field_types import check_state
 from streamgp.numerics.linalg import add_diagonal, solve_small, symmetrise

@@ -8,8 +8,8 @@ import polars as pl
 from rich.console import Console
 
 from streamgp.latent import LatentLearner
-from streamgp.reports import wording
-from streamgp.reports.wording import number, plural, share
+from streamgp.numerics import formats
+from streamgp.numerics.formats import number, plural, share
 from streamgp.table.files import write_aside
 
 # The most rows that a map shows.
@@ -57,11 +57,11 @@ def write_page(directory: Path, metrics: dict[str, Any], learner: LatentLearner)
 
 
 def _headline(metrics: dict[str, Any]) -> str:
-    rows, columns = wording.plural(metrics["rows"], "row"), wording.plural(len(metrics["features"]), "number")
+    rows, columns = formats.plural(metrics["rows"], "row"), formats.plural(len(metrics["features"]), "number")
     into = "one coordinate" if metrics["components"] == 1 else f"{metrics['components']} coordinates"
     error = metrics["neighbour_error"]
     neighbours = (
-        "" if error is None else f"; {wording.share(1.0 - error['embedding'])} lie next to a row of their label"
+        "" if error is None else f"; {formats.share(1.0 - error['embedding'])} lie next to a row of their label"
     )
     return f"{rows} of {columns} each in {into}{neighbours}."
 
@@ -99,7 +99,7 @@ def _shaded(maps: Any, numbers: np.ndarray) -> tuple[list, list, int]:
     groups = [("muted", rest)] * bool(len(rest))
     groups += [(colour, np.flatnonzero(finite & (which == i))) for i, colour in enumerate(maps.FIFTHS)]
     legend = [
-        {"colour": colour, "name": f"{wording.number(low)} to {wording.number(high)}"}
+        {"colour": colour, "name": f"{formats.number(low)} to {formats.number(high)}"}
         for colour, low, high in zip(maps.FIFTHS, ends[:-1], ends[1:], strict=True)
     ]
     return groups, legend, len(rest)

@@ -19,8 +19,8 @@ from streamgp.evaluation.neighbours import neighbour_error
 from streamgp.latent import EmbeddedRows, LatentLearner, LatentSpec, StreamingGPLVM
 from streamgp.latent.estimator import warmup_of
 from streamgp.latent.page import write_page
+from streamgp.numerics.formats import plural
 from streamgp.progress import Bar, progress_bar
-from streamgp.reports.wording import plural
 from streamgp.table import DataError
 from streamgp.table.files import write_aside
 from streamgp.table.numbers import to_numbers

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from streamgp.likelihoods.predictive import LatentPredictive
+from streamgp.likelihoods.latent_predictive import LatentPredictive
 from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.checkpoint.encoding import register
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.core import StreamModel
+from streamgp.models.contract import StreamModel
 from streamgp.models.spec import Spec
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, get_args
 
+from streamgp.filters.noise_kinds import HELP as NOISE_HELP
 from streamgp.models.option_type import Option
 from streamgp.models.presets import ADDED, PRESETS
 from streamgp.models.spec import LIKELIHOODS, Spec
@@ -206,8 +207,7 @@ _DECLARED = (
     for_gaussian(
         name="noise",
         kind="terms",
-        help="What noise may be: constant, 'adaptive D' (a memory of 1 / (1 - D) rows), 'adaptive D ar RHO' (a share "
-        "RHO of the last error is expected again).",
+        help=f"What noise may be: {NOISE_HELP}.",
         details="Several kinds share one filter and are weighed against each other.",
         unset=_PRESETS_OWN,
     ),
@@ -288,7 +288,7 @@ _DECLARED = (
         name="recalibrate",
         kind="switch",
         help="Let the bands learn from the levels at which the targets before came.",
-        details="The mean stays as it is. See `streamgp.core.recalibration`.",
+        details="The mean stays as it is. See `streamgp.likelihoods.recalibration`.",
         unset=_ON_BY_DEFAULT,
         panel="Learning",
     ),
@@ -296,7 +296,7 @@ _DECLARED = (
         name="noise_by_input",
         kind="switch",
         help="Let the noise follow the inputs, so that bands are right for each kind of row.",
-        details="The mean stays as it is. See `streamgp.core.noise_by_input`.",
+        details="The mean stays as it is. See `streamgp.likelihoods.noise_by_input`.",
         unset=_ON_BY_DEFAULT,
         panel="Learning",
     ),

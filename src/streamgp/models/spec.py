@@ -17,7 +17,7 @@ LIKELIHOODS = {
 # trees, which take less.
 SEARCHED = ("fourier-trained",)
 TREES = ("boosted",)
-# The scales on which targets may be learnt: see `streamgp.core.TargetMap`.
+# The scales on which targets may be learnt: see `streamgp.likelihoods.TargetMap`.
 TRANSFORMS = ("log", "log1p", "logit")
 
 
@@ -47,7 +47,7 @@ class Spec:
         Where there are lags, every basis serves twice: over all inputs, and over those that are not lags. Each of the
         two has half of `most_features`. A plane over the lags alone joins them.
     bounds, target_transform
-        The scale on which targets are learnt, and what is known of them: see `streamgp.core.TargetMap`.
+        The scale on which targets are learnt, and what is known of them: see `streamgp.likelihoods.TargetMap`.
     horizon
         0: the target of a row is predicted from the inputs of the same row.
     likelihood
@@ -112,8 +112,19 @@ class Spec:
         return {name: value for name, value in asdict(self).items() if name != "device"}
 
     @property
+    def looks_back(self) -> bool:
+        """Return whether past targets are inputs."""
+        return bool(self.lags)
+
+    def num_past(self, num_outputs: int) -> int:
+        """Return how many inputs past targets are, which come last."""
+        return len(self.lags) * num_outputs
+
+    @property
     def renewable(self) -> tuple[str, ...]:
-        """Return the names of the bases whose experts are fitted anew where `renew` says so."""
+        """Return the names of the bases whose experts are fitted anew; none unless `renew` says so."""
+        if not self.renew:
+            return ()
         cheap = TREES + self.learners
         return cheap + SEARCHED if self.searched_every else cheap
 

@@ -50,8 +50,8 @@ TARGET_OPTIONS = (
         kind="range",
         help="Bounds that the target keeps within: 0, for none below 0; 0,1 for shares.",
         details="In Python ``(0, None)`` or ``(0, 1)``. What is predicted beyond a bound counts as the bound, in "
-        "quantiles, bands, draws, mean and std. Densities stay as they are; see `streamgp.core.MappedPredictive`. A "
-        "target outside the bounds is refused.",
+        "quantiles, bands, draws, mean and std. Densities stay as they are; see "
+        "`streamgp.likelihoods.MappedPredictive`. A target outside the bounds is refused.",
         unset="none",
         panel="Data",
     ),
@@ -62,7 +62,7 @@ TARGET_OPTIONS = (
         "(from 0 on), logit (strictly within --bounds).",
         details="With `bounds` logarithms count from the lower one. Predictions, densities and scores are in the "
         "target's own units, exact but for mean, std and CRPS: these are of the distribution with its tails moved in "
-        "to where it is believed, see `streamgp.core.TargetMap.reach`.",
+        "to where it is believed, see `streamgp.likelihoods.TargetMap.reach`.",
         unset="that of the target itself",
         choices=TRANSFORMS,
         panel="Data",

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from streamgp.reports import wording
+from streamgp.numerics import formats
 
 # The number of points of a line.
 POINTS = 800
@@ -28,8 +28,8 @@ _MORE_IS_BETTER = "pll"
 def shown(score: str, value: float | None) -> str:
     """Return a score as people read it; a dash where there is none."""
     if value is None or not np.isfinite(value):
-        return wording.number(None)
-    return wording.share(value) if score in SHARES else wording.number(value)
+        return formats.number(None)
+    return formats.share(value) if score in SHARES else formats.number(value)
 
 
 def best(about: Mapping[str, Any], score: str) -> str | None:
@@ -69,7 +69,7 @@ def verdicts(about: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def headline(about: Mapping[str, Any]) -> str:
     """Return which run is the best one, in a sentence, and which ones cannot be told apart from it."""
-    score, rows = about["scores"][0], wording.plural(about["rows"], "row")
+    score, rows = about["scores"][0], formats.plural(about["rows"], "row")
     name = best(about, score)
     if name is None:
         return f"On {rows} no run has {NAMES[score]} to compare."

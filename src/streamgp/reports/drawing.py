@@ -19,7 +19,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-from streamgp.reports import wording
+from streamgp.numerics import formats
 from streamgp.reports.palette import PALETTE
 
 # Values beyond so many times the range of nearly all values do not decide the limits of a chart.
@@ -157,7 +157,7 @@ def _row_and_time(rows: Rows) -> Callable[[float, Any], str]:
         return lambda v, _: f"{v:,.0f}"
     numbers, times = rows.clock
     ends = np.interp([rows.start, rows.stop], numbers, times)
-    return lambda v, _: f"{v:,.0f}\n{wording.clock_within(float(np.interp(v, numbers, times)), *ends.tolist())}"
+    return lambda v, _: f"{v:,.0f}\n{formats.clock_within(float(np.interp(v, numbers, times)), *ends.tolist())}"
 
 
 def along_rows(

@@ -7,7 +7,8 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from streamgp.reports import curves, step_curves, wording
+from streamgp.numerics import formats
+from streamgp.reports import curves, step_curves
 from streamgp.reports.drawing import (
     DASHED,
     DOTTED,
@@ -34,7 +35,7 @@ def _course(label: str, values: np.ndarray) -> str:
     finite = values[np.isfinite(values)]
     if not len(finite):
         return label
-    return f"{label}: from {wording.number(float(finite[0]), 3)} to {wording.number(float(finite[-1]), 3)}"
+    return f"{label}: from {formats.number(float(finite[0]), 3)} to {formats.number(float(finite[-1]), 3)}"
 
 
 def _readout(frame: pl.DataFrame, series: Mapping[str, str]) -> str:
@@ -59,7 +60,7 @@ def overview(bins: pl.DataFrame, rows: Rows) -> str:
         ax.set_ylim(*robust_limits(low, high, *ends))
         mark_beyond(ax, x, low, high)
 
-    ends = " to ".join(wording.number(bins.select(end).item()) for end in (pl.min("y_min"), pl.max("y_max")))
+    ends = " to ".join(formats.number(bins.select(end).item()) for end in (pl.min("y_min"), pl.max("y_max")))
     label = f"Targets and predictions along the whole stream: targets from {ends}"
     series = {
         "target": "y_mean",
@@ -75,7 +76,7 @@ def overview(bins: pl.DataFrame, rows: Rows) -> str:
 def window(recent: pl.DataFrame, rows: Rows) -> str:
     """Draw the last rows one by one (see `curves.window`)."""
     inside = recent.select(pl.col("y").is_between("q05", "q95").mean()).item()
-    label = f"Targets and predictions of the last rows: {wording.share(inside)} of the targets inside the 90% band"
+    label = f"Targets and predictions of the last rows: {formats.share(inside)} of the targets inside the 90% band"
     readout = _readout(recent, {"target": "y", "median": "q50", "band from": "q05", "band to": "q95"})
     return along_rows("window", label, rows, 300, lambda ax: curves.window(ax, recent), readout=readout)
 
@@ -147,8 +148,8 @@ def coverage(nominal: np.ndarray, observed: np.ndarray) -> str:
     """Draw the coverage of the bands (see `curves.coverage`)."""
     furthest = int(np.argmax(np.abs(observed - nominal)))
     label = (
-        f"Observed against nominal coverage: furthest off, the {wording.share(nominal[furthest])} band contains "
-        f"{wording.share(observed[furthest])}"
+        f"Observed against nominal coverage: furthest off, the {formats.share(nominal[furthest])} band contains "
+        f"{formats.share(observed[furthest])}"
     )
     return svg_element("coverage", label, 440, 330, lambda ax: curves.coverage(ax, nominal, observed))
 
@@ -196,7 +197,7 @@ def fan(name: str, title: str, before: pl.DataFrame, forecast: pl.DataFrame) -> 
         ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
 
     inside = forecast.select(pl.col("y").is_between("ahead_q05", "ahead_q95").mean()).item()
-    label = f"Forecast {title}: {wording.share(inside)} of the targets inside the 90% band"
+    label = f"Forecast {title}: {formats.share(inside)} of the targets inside the 90% band"
     return svg_element(name, label, 280, 162, draw)
 
 

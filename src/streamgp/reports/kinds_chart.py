@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
+from streamgp.numerics import formats
 from streamgp.reports import wording
 
 INPUTS = 4  # the inputs with charts: those that matter most
@@ -103,7 +104,7 @@ def _title(name: str) -> str:
 def _spoken(name: str, kinds: Kinds) -> str:
     """Return the numbers in words, for who cannot see them."""
     said = (
-        f"{wording.kind_part(name, i)} {wording.share(share)} of the targets, mean width {wording.number(mean, 3)}"
+        f"{wording.kind_part(name, i)} {formats.share(share)} of the targets, mean width {formats.number(mean, 3)}"
         for i, share, mean in zip(kinds.parts, kinds.coverage, kinds.width, strict=True)
     )
     return escape(f"{_title(name)}: {'; '.join(said)}", quote=True)

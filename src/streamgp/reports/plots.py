@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from streamgp.numerics import formats
 from streamgp.reports import curves, wording
 from streamgp.reports.drawing import Rows, ink, percent_ticks
 from streamgp.reports.pages import classification, regression
@@ -57,7 +58,7 @@ def _predictions(ax: Axes, metrics: dict[str, Any], predictions: pl.LazyFrame, l
     recent = predictions.tail(last).collect()
     curves.window(ax, recent)
     inside, targets = regression.inside_of(recent)
-    ax.set_title(f"The last {wording.plural(len(recent), 'row')}: {inside} of {targets:,} targets inside the band")
+    ax.set_title(f"The last {formats.plural(len(recent), 'row')}: {inside} of {targets:,} targets inside the band")
     entries = [_dot("target inside the band"), _cross("target outside the band"), _line("median", "model")]
     entries += [_area("90% band", "band")]
     if "conformal_low" in recent.columns:
@@ -72,7 +73,7 @@ def _errors(ax: Axes, metrics: dict[str, Any], predictions: pl.LazyFrame, last: 
     if metrics["nmse"] is None:
         raise ValueError("plot: expected a target that changes, whose variance errors are measured by; it never did")
     curves.errors(ax, found)
-    ax.set_title(f"Error in the latest {wording.plural(rows, 'row')}")
+    ax.set_title(f"Error in the latest {formats.plural(rows, 'row')}")
     entries = [_line("model", "model"), _line("model, so far", "model", curves.DASHED)]
     entries += [_line(f"repeating {wording.last_value(metrics)}", "last")]
     entries += [_line("running mean", "average", curves.DOTTED)]
@@ -109,7 +110,7 @@ def _probabilities(ax: Axes, metrics: dict[str, Any], predictions: pl.LazyFrame,
 def _wrong(ax: Axes, metrics: dict[str, Any], predictions: pl.LazyFrame, last: int) -> Axes:
     windows = Windows(classification.bins_of(predictions, metrics).bins.filter("scored"))
     curves.scores(ax, classification.curves_of(windows, "error"))
-    ax.set_title(f"Errors in the latest {wording.plural(windows.rows, 'row')}")
+    ax.set_title(f"Errors in the latest {formats.plural(windows.rows, 'row')}")
     percent_ticks(ax)
     entries = [_line("model", "model"), _line("model, so far", "model", curves.DASHED)]
     entries += [_line("repeating the last one", "last"), _line("the most frequent one", "average", curves.DOTTED)]

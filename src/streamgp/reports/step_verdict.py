@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
-from streamgp.metrics.judgement import Judgement, Verdict
-from streamgp.metrics.paired import LEAST_ROWS
+from streamgp.evaluation.metrics.judgement import Judgement, Verdict
+from streamgp.evaluation.metrics.paired import LEAST_ROWS
+from streamgp.numerics.formats import plural
 from streamgp.reports import verdicts
-from streamgp.reports.wording import plural
 
 _RANGES = 3  # ranges of steps that are listed
 _WORDS: dict[Verdict, str] = {

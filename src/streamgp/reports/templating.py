@@ -5,9 +5,9 @@ from importlib.resources import files
 
 import jinja2
 
-from streamgp.metrics.shares import in_percent
+from streamgp.evaluation.metrics.shares import in_percent
+from streamgp.numerics import formats
 from streamgp.numerics.checkpoint.directory import own_version
-from streamgp.reports import wording
 from streamgp.reports.palette import PALETTE
 
 TEMPLATES = files("streamgp.reports") / "templates"
@@ -23,13 +23,13 @@ def render(template: str, **content: object) -> bytes:
         lstrip_blocks=True,
     )
     page.filters.update(
-        num=wording.number,
-        share=wording.share,
+        num=formats.number,
+        share=formats.share,
         in_percent=in_percent,
-        signed_share=wording.signed_share,
-        odds=lambda log: wording.share(math.exp(log)) if log > math.log(1e-3) else f"{math.exp(log):.1g}",
-        clock=wording.clock,
-        plural=wording.plural,
+        signed_share=formats.signed_share,
+        odds=lambda log: formats.share(math.exp(log)) if log > math.log(1e-3) else f"{math.exp(log):.1g}",
+        clock=formats.clock,
+        plural=formats.plural,
         count="{:,}".format,
     )
     return page.get_template(template).render(version=own_version(), palette=PALETTE, **content).encode()

@@ -4,16 +4,18 @@ from collections.abc import Sequence
 from math import isnan
 from typing import Any
 
-from streamgp.metrics.judgement import COVERAGE, Against, Judgement, Verdict, verdict_of
-from streamgp.metrics.paired import LEAST_ROWS
-from streamgp.reports.wording import known_after, last_value, number, option, plural, share
+from streamgp.evaluation.description import option
+from streamgp.evaluation.metrics.judgement import COVERAGE, Against, Judgement, Verdict, verdict_of
+from streamgp.evaluation.metrics.paired import LEAST_ROWS
+from streamgp.evaluation.seasonal import SEASONAL
+from streamgp.numerics.formats import number, plural, share
+from streamgp.reports.wording import known_after, last_value
 
 SCORES = {"squared_error": "squared error", "log_loss": "log loss", "rps": "ranked probability score"}
 # The style of the notice for each verdict.
 MARKS: dict[Verdict, str] = {"better": "good", "worse": "warn", "undecided": "plain"}
 _THAN: dict[Verdict, str] = {"better": "better than", "worse": "worse than", "undecided": "cannot be told apart from"}
 ALONE: dict[Verdict, str] = {"better": "better", "worse": "worse", "undecided": "cannot be told apart"}
-SEASONAL = "seasonal_"  # with a number of rows, the name of the baseline that repeats the target so far back
 _MATTERS = 0.05  # difference of two shares that is worth a word
 
 

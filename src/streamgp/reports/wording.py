@@ -1,9 +1,10 @@
-"""The words and number formats of a run's report."""
+"""The words of a run's report."""
 
 import math
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
+
+from streamgp.numerics.formats import clock, number, plural, share
 
 # The shown name of a column whose name is empty, as in --time ''.
 NAMELESS = "''"
@@ -122,11 +123,27 @@ def describe_bands(bands: list[dict[str, Any]]) -> str:
     return ", ".join(each[:-1]) + " and " + each[-1] if len(each) > 1 else "".join(each)
 
 
-def option(name: str, value: str, python: bool) -> str:
-    """Return an option of numbers or of a word as the command has it, or as Python does."""
-    if not python:
-        return f"--{name} {value}"
-    return f"{name}=({value})" if "," in value else f"{name}={value if value[0].isdigit() else repr(value)}"
+_ALARMS_LISTED = 10
+
+
+def alarm_lines(alarms: list[dict[str, Any]] | None, of_keys: bool = False) -> list[str]:
+    """Return what has changed, a line each: the latest of many, the first of those of a fleet's keys."""
+    if alarms is None:
+        return []
+    if not alarms:
+        return [f"no alarm: {'no key has changed' if of_keys else 'the stream did not change'}"]
+    listed = alarms[:_ALARMS_LISTED] if of_keys else alarms[-_ALARMS_LISTED:]
+    keys = f" of {plural(len({alarm['key'] for alarm in alarms}), 'key')}" if of_keys else ""
+    some = f", the {'first' if of_keys else 'latest'} {len(listed)}" if len(listed) < len(alarms) else ""
+    places = (alarm["key"] if of_keys else _row_of(alarm) for alarm in listed)
+    lines = [f"  {place}, {alarm['kind']}: {alarm['sentence']}" for place, alarm in zip(places, listed, strict=True)]
+    return [f"{plural(len(alarms), 'alarm')}{keys}{some}:", *lines]
+
+
+def _row_of(alarm: dict[str, Any]) -> str:
+    """Return the row of an alarm, with its time where it has one."""
+    row = f"row {alarm['row']:,}"
+    return row if alarm["time"] is None else f"{row} ({clock(alarm['time'])})"
 
 
 def last_value(metrics: dict[str, Any], noun: str = "value") -> str:
@@ -155,52 +172,3 @@ def _explained(nmse: float) -> str:
         return "less than 1%"
     decimals = 0 if share < 99 else next((d for d in range(1, 7) if round(share, d) < 100), 0)
     return f"{share:.{decimals}f}%"
-
-
-def number(value: float | int | None, digits: int = 4) -> str:
-    """Return a number with `digits` significant digits; a dash where there is none."""
-    if value is None:
-        return "–"
-    size = abs(value)
-    if size == 0:
-        return "0"
-    if not 1e-3 <= size < 1e7:
-        text = f"{value:.3g}"
-    elif size >= 10**digits:
-        text = f"{value:,.0f}"
-    else:
-        # Trailing zeros stay: they show how precisely the number is known, and columns line up.
-        decimals = digits - 1 - math.floor(math.log10(size))
-        text = f"{value:,.{max(decimals, 0)}f}"
-    return text.replace("-", "\N{MINUS SIGN}")
-
-
-def plural(count: int, noun: str) -> str:
-    """Return a counted noun, ``1 row`` or ``1,000 rows``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
-def share(value: float | int | None) -> str:
-    """Return a share as a percentage with one decimal; a dash where there is none."""
-    return "–" if value is None else f"{100 * value:.1f}%"
-
-
-def clock_within(value: float, first: float, last: float) -> str:
-    """Return a time stamp as short as a chart from `first` to `last` allows."""
-    if not (1e8 <= first < 1e10 and 1e8 <= last < 1e10):
-        return f"{value:g}"
-    days = (last - first) / 86400.0
-    style = "%Y" if days > 3000 else "%Y-%m" if days > 150 else "%m-%d" if days > 6 else "%m-%d %H:%M"
-    return datetime.fromtimestamp(value, UTC).strftime(style)
-
-
-def signed_share(value: float) -> str:
-    """Return a share as a percentage, with the sign of a negative one."""
-    return share(value).replace("-", "\N{MINUS SIGN}")
-
-
-def clock(value: float) -> str:
-    """Return a time stamp as a date where it can only be seconds since 1970, else as the number it is."""
-    if 1e8 <= value < 1e10:
-        return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M")
-    return f"{value:g}"

@@ -9,13 +9,13 @@ from typing import Any, Self
 import numpy as np
 import polars as pl
 
+from streamgp.evaluation.metrics.judgement import PairedLosses
 from streamgp.evaluation.regression import COVERAGE_LEVELS, SQUARED
 from streamgp.evaluation.running_sums import Moments
 from streamgp.fleet import StreamingGPFleet, outputs
 from streamgp.fleet.engine import log_density_of
 from streamgp.fleet.live import LiveFleet
 from streamgp.fleet.model import Mixture
-from streamgp.metrics.judgement import PairedLosses
 from streamgp.numerics.checkpoint import load_of, reading
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.service.config import StreamConfig

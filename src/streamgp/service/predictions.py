@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.core import Predictive
 from streamgp.evaluation.regression import moments_and_quantiles
+from streamgp.likelihoods import Predictive
 from streamgp.numerics.precision import float64
 
 Columns = dict[str, Any]

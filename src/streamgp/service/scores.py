@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from streamgp.evaluation.metrics.judgement import Judgement, judge
 from streamgp.evaluation.regression import COVERAGE_LEVELS
-from streamgp.metrics.judgement import Judgement, judge
 from streamgp.reports import verdicts
 
 # The recent scores are those of so many latest scored rows.

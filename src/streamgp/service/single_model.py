@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from streamgp.core import MappedPredictive, TargetMap
 from streamgp.estimators import (
     StreamingGPClassifier,
     StreamingGPCountRegressor,
@@ -19,6 +18,7 @@ from streamgp.estimators.forecasts import usual_step
 from streamgp.estimators.live import HeldPrediction, LiveModel
 from streamgp.evaluation import ScoredRows
 from streamgp.evaluation.description import expert_table
+from streamgp.likelihoods import MappedPredictive, TargetMap
 from streamgp.numerics import tree
 from streamgp.numerics.batching import concatenate
 from streamgp.numerics.checkpoint import reading, register

@@ -6,13 +6,13 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from streamgp.core import Info
 from streamgp.evaluation import Alarms, Conformal, ConformalSets, StepsAhead
 from streamgp.evaluation.boosted_trees import BoostedTrees, with_clock
 from streamgp.evaluation.references import Experts
 from streamgp.evaluation.row_groups import GroupColumn
 from streamgp.evaluation.scored_rows import Metrics, ScoredRows, results, score_rows
 from streamgp.models.base import FittedExpert
+from streamgp.models.contract import Info
 from streamgp.numerics import tree
 from streamgp.numerics.batching import concatenate
 from streamgp.numerics.precision import in_float64
@@ -120,7 +120,8 @@ class Session:
             part = cut(part, slice(len(info.outside)))
             scored = self.score(info, part, by_experts, start=at, flagged=_find_flagged(learner, info))
             if self.horizons is not None:
-                scored = scored._replace(ahead=self.horizons.add(part.y, part.X[:, learner.settings.dates]))
+                times = part.X[:, learner.settings.categories.dates]
+                scored = scored._replace(ahead=self.horizons.add(part.y, times))
             yield scored
             at += len(part.X)
 

@@ -14,8 +14,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from streamgp.core import Info, SeparableModel, SideBySide, side_by_side
-from streamgp.likelihoods import AnyPredictive
+from streamgp.likelihoods import AnyPredictive, SideBySide, side_by_side
+from streamgp.models.contract import Info, SeparableModel
 from streamgp.numerics.batching import concatenate
 from streamgp.numerics.standardise import Standardiser
 from streamgp.stream.learn_step import first_state, leading
@@ -263,7 +263,7 @@ class TargetsLearner(StreamLearner):
             self.state = self._targets
             return info
         state = self._targets
-        if not np.isnan(part.y[0]).any() or not isinstance(state.model, SeparableModel) or state.inputs.lags.lags:
+        if not np.isnan(part.y[0]).any() or not isinstance(state.model, SeparableModel) or state.inputs.lags:
             return super()._learn_together(part)
         part = part.part(slice(leading(np.asarray(absent.any(axis=1)))))
         scarce = state.scarce + SCARCE * np.cumsum(partial[: len(part.X)])
@@ -298,7 +298,7 @@ class TargetsLearner(StreamLearner):
         """Return the state after the warm-up's rows so far, had each target been learnt by itself from the start."""
         known, one = known_rows(self.state), self.settings.of_one_target
         known = known if self.timed else known._replace(times=None)
-        start = replace(first_state(one, self.state.num_classes, one.first_categories), passed=self.state.passed)
+        start = replace(first_state(one, self.state.num_classes, one.categories), passed=self.state.passed)
         parts = []
         for e in range(self.num_outputs):
             learner = self._of_one(start)
@@ -337,13 +337,11 @@ class TargetsLearner(StreamLearner):
         return self._state.correlation.of(side_by_side(parts))
 
 
-def new_learner(spec: Any, *, num_outputs: int = 1, **more: Any) -> StreamLearner:
+def new_learner(settings: StreamSettings, num_classes: int = 0) -> StreamLearner:
     """Return the learner of one target or several, with the parameters of `StreamLearner`."""
-    learner = StreamLearner(spec, num_outputs=num_outputs, **more)
-    several = learner.settings.correlates and not learner.settings.horizon
-    return (
-        TargetsLearner.at(learner.settings, TargetsState.of(learner.state), learner.progress) if several else learner
-    )
+    learner = StreamLearner(settings, num_classes=num_classes)
+    several = settings.correlates and not settings.horizon
+    return TargetsLearner.at(settings, TargetsState.of(learner.state)) if several else learner
 
 
 def learner_from_tree(tree: dict[str, Any]) -> StreamLearner:

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.core import Info
 from streamgp.filters.engine.placement import on_device
 from streamgp.likelihoods import AnyPredictive
+from streamgp.models.contract import Info
 from streamgp.numerics import tree
 from streamgp.numerics.batching import concatenate, split_batches
 from streamgp.numerics.precision import in_float64

@@ -33,7 +33,8 @@ class Categories:
     dates
         The columns of times, in seconds since 1970.
     calendar
-        What is made of each: see `streamgp.table.calendar`; before it is chosen `AUTO`, of which nothing is made.
+        What is made of each: see `streamgp.table.calendar`. With `AUTO`, of which nothing is made, it is chosen by
+        the first column at the end of the warm-up: see `streamgp.stream.calendar_choice`.
     too_long
         Cycles that were not tried when it was chosen, as the warm-up was shorter.
     """
@@ -120,3 +121,6 @@ class Categories:
         found = [1 + int(np.max(X[:, i], initial=0.0, where=np.isfinite(X[:, i]))) for i in self.columns]
         levels = tuple(count if count <= MAX_LEVELS else 0 for count in found)
         return replace(self, levels=levels, statistics=statistics if 0 in levels else 1, rows=len(X))
+
+
+NUMBERS = Categories()  # of columns of numbers alone

@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.core import Predictive, SideBySide
-from streamgp.core.correlation import Comoments, correlation_matrices, scores_of
+from streamgp.likelihoods import Predictive, SideBySide
+from streamgp.likelihoods.correlation import Comoments, correlation_matrices, scores_of
 from streamgp.numerics.checkpoint.encoding import register
 
 register(Comoments)
@@ -19,7 +19,7 @@ Joint = TypeVar("Joint", Predictive, SideBySide)
 class ErrorCorrelation:
     """The correlation of the errors of several targets; no method changes it.
 
-    A row with some targets missing teaches only the pairs that were seen; see `streamgp.core.correlation`.
+    A row with some targets missing teaches only the pairs that were seen; see `streamgp.likelihoods.correlation`.
 
     Attributes
     ----------

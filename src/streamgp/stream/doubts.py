@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Int
 
-from streamgp.core import Info
+from streamgp.models.contract import Info
 from streamgp.stream.bounds import SURPRISES
 from streamgp.stream.rows import RawRows
 from streamgp.stream.settings import StreamSettings

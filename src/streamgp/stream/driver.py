@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
-from streamgp.core import FilterEngine, Info, Moments, RowEngine
 from streamgp.likelihoods import AnyPredictive
+from streamgp.models.contract import FilterEngine, Info, Moments, RowEngine
 from streamgp.numerics.batching import LARGEST, SMALL, concatenate
 from streamgp.numerics.precision import in_float64
 from streamgp.stream.batches import predict_rows
@@ -136,7 +136,7 @@ class Driver:
         predictive, seen = self.predict(X, times), self._see(X, self._unknown)
         if not seen.read.are_whole:
             self._imputed += int(np.isnan(X).sum())
-        if self._inputs.lags.lags:
+        if self._inputs.lags:
             mean = np.asarray(predictive.mean)
             self._inputs, self._seen = replace(self._inputs, lags=self._inputs.lags.learn(mean)), None
             if self._state.recent is not None:
@@ -147,9 +147,9 @@ class Driver:
         self, X: Float[np.ndarray, "1 d"], times: np.ndarray | None, unlearnt: Float[np.ndarray, "w e"]
     ) -> AnyPredictive:
         """Return the same of a row after others that were not learnt, for whose targets `unlearnt` stands."""
-        seen, lags = self._see(X, self._unknown), self._inputs.lags
-        if lags.lags:
-            wide = lags.learn(unlearnt).widen_next(seen.read.X)
+        seen = self._see(X, self._unknown)
+        if self._inputs.lags:
+            wide = self._inputs.lags.learn(unlearnt).widen_next(seen.read.X)
             seen = seen._replace(taken=self._inputs.clip(wide)[0])
         return self._related(self._predicted(seen, times, len(unlearnt) + 1.0))
 
@@ -238,7 +238,7 @@ class Driver:
         else:
             self._imputed += int(np.isnan(rows.X).sum())
         lags = seen.known.lags
-        if lags.lags:
+        if lags:
             stand, outliers = past, None
             if info.flagged is not None and (info.flagged.any() or lags.outliers.is_waiting):
                 means, flagged = np.asarray(info.predictive.mean), np.asarray(info.flagged)
@@ -258,7 +258,7 @@ class Driver:
             return None
         if self._range is not None or self._correlation is not None:
             return self._predicted(seen, times)
-        needs_mean = self._state.reservoir is not None or self._inputs.lags.lags
+        needs_mean = self._state.reservoir is not None or self._inputs.lags
         return self._row.moments(seen.taken, times, seen.read.extra) if needs_mean else None
 
     def _noted(self, seen: Seen, rows: RawRows, info: Info, predicted: Any) -> Info:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from streamgp.core import Predictive
+from streamgp.likelihoods import Predictive
 from streamgp.numerics import tree
 from streamgp.numerics.checkpoint.encoding import register
 

@@ -84,7 +84,7 @@ class StreamInputs:
     def empty(cls, spec: Spec, num_inputs: int, num_outputs: int, categories: Categories) -> "StreamInputs":
         """Return what is known before any row."""
         columns = categories.width(num_inputs)
-        width = columns + num_outputs * len(spec.lags)
+        width = columns + spec.num_past(num_outputs)
         return cls(
             Imputer.empty(columns - spec.exposure),
             None,

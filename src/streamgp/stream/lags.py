@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Bool, Float
 
-from streamgp.core import AnyArray
+from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.stream.lag_outliers import OutlierMemory
 from streamgp.stream.passed_rows import PassedRows
@@ -53,6 +53,10 @@ class LaggedTargets:
         """Raise ValueError if there are not as many targets as the longest lag."""
         if min(self.lags, default=1) < 1 or len(self.last) != max(self.lags, default=0):
             raise ValueError(f"expected the last targets for the lags {self.lags}, got {len(self.last)}")
+
+    def __bool__(self) -> bool:
+        """Return whether any past target is an input."""
+        return bool(self.lags)
 
     @classmethod
     def empty(cls, lags: tuple[int, ...], num_targets: int, exposed: bool = False) -> "LaggedTargets":

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from streamgp.core import NumericPredictive, Predictive, SideBySide
+from streamgp.likelihoods import NumericPredictive, Predictive, SideBySide
 from streamgp.numerics import tree
 from streamgp.numerics.arrays import logsumexp
 from streamgp.numerics.batching import concatenate

@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from streamgp.core import AnyArray, ClassModel, Info
 from streamgp.likelihoods import AnyPredictive
+from streamgp.models.contract import ClassModel, Info
 from streamgp.numerics import tree
+from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.batching import SMALL, concatenate
 from streamgp.numerics.precision import computed, in_float64
 from streamgp.numerics.threads import one_blas_thread
@@ -182,7 +183,7 @@ def _learn_rows(
         state = driver.flush()
         computed(state.model_state)
     has_outliers = info.flagged is not None and _first_seen(settings, info.flagged) is not None
-    if past is None and state.inputs.lags.lags and has_outliers:
+    if past is None and state.inputs.lags and has_outliers:
         return _learn_without_glitches(settings, before, rows)
     return state, info
 

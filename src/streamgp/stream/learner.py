@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from streamgp.core import Info, RowEngine, SingleRowModel, mapped
-from streamgp.likelihoods import AnyPredictive
+from streamgp.likelihoods import AnyPredictive, mapped
 from streamgp.models.base import FittedExpert
+from streamgp.models.contract import Info, RowEngine, SingleRowModel
 from streamgp.models.spec import Spec
 from streamgp.numerics.checkpoint.encoding import decode, encode
 from streamgp.numerics.precision import float64, in_float64
@@ -36,7 +36,7 @@ class StreamLearner:
 
     Until row `warmup`, rows are predicted by a provisional model with default hyperparameters, standardised by and
     conditioned on the rows before: it is rebuilt at rows 1, 2, 4, 8, ... At row `warmup` the standardisation
-    is frozen, the experts of `spec` are fitted to the rows so far, and the buffer is let go.
+    is frozen, the experts of `settings.spec` are fitted to the rows so far, and the buffer is let go.
 
     With a horizon h, targets are learnt with the inputs of h rows before, and each row is predicted by the forecast
     that was made of it h rows before; the very first h rows, by the prior.
@@ -46,57 +46,19 @@ class StreamLearner:
 
     Parameters
     ----------
-    spec
-        The model.
-    num_inputs, num_outputs
-        Columns of X and of y.
-    warmup
-        Rows to collect before the fit.
-    seed
-        Seed of everything random.
-    timed
-        Whether every row comes with a time stamp.
-    progress
-        Called during the fit with the number of fits done and to do.
+    settings
+        The model, and what its rows are.
     num_classes
         In classification, how many classes are known at the start, with codes from 0; of an ordinal target, how many
         there are.
-    delay
-        How many rows late every label is known, where that is fixed: see `streamgp.stream.late_labels`.
-    categories
-        The columns of X that hold codes of levels: see `streamgp.stream.categories`.
-    dates, calendar
-        The columns of X that hold times, and what is made of these: see `StreamSettings`.
-
-    Raises
-    ------
-    ValueError
-        If a basis of `spec` cannot take so many inputs, or the warm-up has no row with the longest lag and horizon;
-        or if there are both times and a horizon: what will have changed depends on a time that is not known yet.
+    progress
+        Called during the fit with the number of fits done and to do.
     """
 
     state_type: ClassVar[type[StreamState]] = StreamState
 
-    def __init__(
-        self,
-        spec: Spec,
-        *,
-        num_inputs: int,
-        num_outputs: int = 1,
-        warmup: int = 1000,
-        seed: int = 0,
-        timed: bool = False,
-        progress: Progress = None,
-        num_classes: int = 0,
-        delay: int = 0,
-        categories: tuple[int, ...] = (),
-        dates: tuple[int, ...] = (),
-        calendar: tuple[str, ...] = (),
-    ) -> None:
-        settings = StreamSettings(
-            spec, num_inputs, num_outputs, warmup, seed, timed, delay, categories, dates, calendar
-        )
-        self._set_up(settings, first_state(settings, num_classes, settings.first_categories), progress)
+    def __init__(self, settings: StreamSettings, *, num_classes: int = 0, progress: Progress = None) -> None:
+        self._set_up(settings, first_state(settings, num_classes, settings.categories), progress)
 
     @classmethod
     def at(cls, settings: StreamSettings, state: StreamState, progress: Progress = None) -> Self:

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
-from streamgp.core import Info, NumericPredictive, Predictive, SideBySide, mapped
-from streamgp.likelihoods import AnyPredictive
+from streamgp.likelihoods import AnyPredictive, NumericPredictive, Predictive, SideBySide, mapped
+from streamgp.models.contract import Info
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.stream.late_weights import LateWeights, Made, made_from_tree, made_of, made_to_tree, weighed
 from streamgp.stream.learner import StreamLearner
@@ -152,7 +152,7 @@ class Outlook:
     @property
     def has_lags(self) -> bool:
         """Whether past targets are inputs."""
-        return bool(self.learner.latest_fit.inputs.lags.lags)
+        return bool(self.learner.latest_fit.inputs.lags)
 
     def after(self, standing: Sequence[StandIn]) -> "Outlook":
         """Return what is known after rows that wait."""

@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.core import trimmed
+from streamgp.likelihoods import trimmed
 from streamgp.models.base import PathFamily
 from streamgp.numerics.precision import in_float64
 from streamgp.numerics.threads import one_blas_thread

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from streamgp.core import AnyArray
 from streamgp.models.base import FittedModel, RenewingFamily, WarmupRows
+from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.batching import LARGEST
 from streamgp.numerics.precision import computed, in_float64
 from streamgp.numerics.threads import one_blas_thread
@@ -77,7 +77,7 @@ def conditioned_apart(settings: StreamSettings, state: StreamState, rows: RawRow
     if settings.spec.warmup_posterior == "condition":
         fitted, times = _standardised(state, rows)
         state = replace(state, model_state=family.conditioned_apart(state.model, state.model_state, fitted, times))
-    if not settings.spec.renew:
+    if not settings.spec.renewable:
         return state
     empty = Reservoir.empty(rows.X.shape[1], settings.num_outputs, settings.timed)
     return replace(state, reservoir=empty.add(rows))

@@ -21,7 +21,7 @@ def to_learn(settings: StreamSettings, rows: Mapping[int, WaitingRow], at: int, 
 
     Where past targets are inputs, a row without a label is one that is passed over.
     """
-    return [number for number in range(at, end) if settings.spec.lags or rows[number].is_labelled]
+    return [number for number in range(at, end) if settings.spec.looks_back or rows[number].is_labelled]
 
 
 def thinned(states: Sequence[Known], next_row: int) -> list[Known]:

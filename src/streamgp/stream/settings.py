@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from streamgp.core import TargetMap
 from streamgp.filters.engine.placement import check_device
+from streamgp.likelihoods import TargetMap
 from streamgp.models.base import ModelFamily
 from streamgp.models.families import family_of
 from streamgp.models.spec import Spec
-from streamgp.stream.categories import Categories
+from streamgp.stream.categories import NUMBERS, Categories
 from streamgp.stream.tasks import Task, task_of
-from streamgp.table.calendar import AUTO
 
 
 def check_lags(lags: Sequence[int], delay: int) -> None:
@@ -40,13 +39,10 @@ class StreamSettings:
     timed
         Whether every row comes with a time stamp.
     delay
-        How many rows late every label is known; the lags that are chosen are above it.
+        How many rows late every label is known, where that is fixed: see `streamgp.stream.late_labels`. The lags that
+        are chosen are above it.
     categories
-        The columns of X that hold codes of levels: see `streamgp.stream.categories`.
-    dates, calendar
-        The columns of X that hold times, in seconds since 1970, and the entries of the calendar (see
-        `streamgp.table.calendar`) that are made of each. ``("auto",)``: they are chosen by the first column at the
-        end of the warm-up, see `streamgp.stream.calendar_choice`.
+        The columns of X that hold codes of levels or times, as they are before the first row.
 
     Raises
     ------
@@ -58,14 +54,12 @@ class StreamSettings:
 
     spec: Spec
     num_inputs: int
-    num_outputs: int
-    warmup: int
-    seed: int
-    timed: bool
+    num_outputs: int = 1
+    warmup: int = 1000
+    seed: int = 0
+    timed: bool = False
     delay: int = 0
-    categories: tuple[int, ...] = ()
-    dates: tuple[int, ...] = ()
-    calendar: tuple[str, ...] = ()
+    categories: Categories = NUMBERS
 
     def __post_init__(self) -> None:
         """Check that the parts go together."""
@@ -82,13 +76,8 @@ class StreamSettings:
     @property
     def width(self) -> int:
         """Inputs of the model before its fit: columns of X, what the calendar makes of them, and lags."""
-        columns = self.first_categories.width(self.num_inputs)
-        return columns + self.num_outputs * len(self.spec.lags)
-
-    @cached_property
-    def first_categories(self) -> Categories:
-        """What is known before any row of columns of X that become several inputs."""
-        return Categories.unknown(self.categories, self.dates, self.calendar)
+        columns = self.categories.width(self.num_inputs)
+        return columns + self.spec.num_past(self.num_outputs)
 
     @property
     def horizon(self) -> int:
@@ -128,7 +117,7 @@ class StreamSettings:
     @property
     def of_one_target(self) -> "StreamSettings":
         """The same settings for one of several targets by itself; no calendar is chosen for each."""
-        return replace(self, num_outputs=1, calendar=tuple(entry for entry in self.calendar if entry != AUTO))
+        return replace(self, num_outputs=1, categories=replace(self.categories, calendar=self.categories.entries))
 
     @property
     def family(self) -> ModelFamily:

@@ -6,8 +6,8 @@ from typing import Any, Self
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.core import SplittingModel, StreamModel
 from streamgp.models.base import FittedExpert
+from streamgp.models.contract import SplittingModel, StreamModel
 from streamgp.models.spec import Spec
 from streamgp.numerics import keys
 from streamgp.numerics.batching import concatenate
@@ -26,6 +26,9 @@ from streamgp.stream.rows import RawRows
 from streamgp.stream.sample import RowSample
 from streamgp.stream.settings import StreamSettings
 from streamgp.stream.target_range import TargetRange
+
+# The settings that a checkpoint holds as they are.
+_PLAIN = ("num_inputs", "num_outputs", "warmup", "seed", "timed", "delay")
 
 
 @dataclass(frozen=True)
@@ -171,13 +174,8 @@ class StreamState:
         """Return everything that a checkpoint needs, as nested dictionaries of plain values, arrays and modules."""
         return {
             "spec": settings.spec.stored,
-            "num_inputs": settings.num_inputs,
-            "num_outputs": settings.num_outputs,
-            "warmup": settings.warmup,
-            "seed": settings.seed,
-            "timed": settings.timed,
-            "delay": settings.delay,
-            "calendar": settings.calendar,
+            **{name: getattr(settings, name) for name in _PLAIN},
+            "calendar": settings.categories.calendar,
             "categories": vars(self.inputs.categories),
             "effects": self.inputs.effects,
             "rows": self.rows,
@@ -217,9 +215,10 @@ class StreamState:
         columns, levels, dates = (tuple(known[name]) for name in ("columns", "levels", "dates"))
         of_calendar = tuple(known["calendar"]), tuple(known["too_long"])
         categories = Categories(columns, levels, known["statistics"], known["rows"], dates, *of_calendar)
-        names = ("num_inputs", "num_outputs", "warmup", "seed", "timed", "delay", "calendar")
         settings = StreamSettings(
-            checked(Spec(**tree["spec"])), **{name: tree[name] for name in names}, categories=columns, dates=dates
+            checked(Spec(**tree["spec"])),
+            **{name: tree[name] for name in _PLAIN},
+            categories=Categories.unknown(columns, dates, tuple(tree["calendar"])),
         )
         inputs = checked(
             StreamInputs(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.core import Predictive
+from streamgp.likelihoods import Predictive
 from streamgp.numerics.checkpoint.encoding import register
 
 RANK = 3  # the target that counts as the largest: two absurd ones that nobody noticed stretch nothing for good

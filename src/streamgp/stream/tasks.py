@@ -7,9 +7,9 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.core import Predictive, StreamModel
-from streamgp.likelihoods import AnyPredictive
+from streamgp.likelihoods import AnyPredictive, Predictive
 from streamgp.models.base import FittedExpert
+from streamgp.models.contract import StreamModel
 from streamgp.models.fitting.screening import screen
 from streamgp.models.gaussian.provisional import provisional_ensemble, provisional_experts, provisional_scale
 from streamgp.models.gaussian.warmup import prior_log_weights

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.core import Info, Predictive, StreamModel
+from streamgp.likelihoods import Predictive
 from streamgp.models.base import FittedModel, PathFamily, WarmupRows
+from streamgp.models.contract import Info, StreamModel
 from streamgp.numerics import keys, tree
 from streamgp.numerics.batching import concatenate
 from streamgp.numerics.precision import computed
@@ -200,7 +201,8 @@ def _clock(settings: StreamSettings, rows: RawRows) -> np.ndarray | None:
     """Return the times of rows: their stamps, or else the first column of times."""
     if settings.timed:
         return rows.times
-    return whole(rows.X[:, settings.dates[0]]) if settings.dates else None
+    dates = settings.categories.dates
+    return whole(rows.X[:, dates[0]]) if dates else None
 
 
 def _whole_clock(settings: StreamSettings, state: StreamState, passed: PassedRows) -> np.ndarray | None:

@@ -7,8 +7,10 @@ import pytest
 
 from streamgp.estimators.columns import Columns
 from streamgp.models.registry import make_spec
+from streamgp.stream.categories import Categories
 from streamgp.stream.learn_step import FIRST_LEVELS
 from streamgp.stream.learner import StreamLearner
+from streamgp.stream.settings import StreamSettings
 
 
 @pytest.mark.parametrize("make", [pl.DataFrame, pd.DataFrame], ids=["polars", "pandas"])
@@ -33,7 +35,9 @@ def test_a_column_is_what_most_of_its_first_cells_are(make: type, cells: list, k
 def test_levels_have_columns_from_the_first_sixteen_rows_on():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(size=18), np.arange(18) % 3])
-    learner = StreamLearner(make_spec("linear"), num_inputs=2, warmup=60, categories=(1,))
+    learner = StreamLearner(
+        StreamSettings(make_spec("linear"), num_inputs=2, warmup=60, categories=Categories.unknown((1,)))
+    )
     widths = []
     for i in range(18):
         next(learner.learn(X[i : i + 1], X[i : i + 1, :1]))

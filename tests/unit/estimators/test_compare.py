@@ -15,8 +15,9 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression, SGDRegressor
 
 from linear_user import ROWS, WARMUP, new, stream
-from streamgp import StreamingGPClassifier, compare, evaluate, metrics
+from streamgp import StreamingGPClassifier, compare, evaluate
 from streamgp.adapters.river import RiverRegressor
+from streamgp.evaluation import metrics
 
 mpl.use("Agg")
 EVERY = 30

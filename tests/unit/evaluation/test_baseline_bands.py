@@ -5,9 +5,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from streamgp.core import Predictive
 from streamgp.evaluation.baseline_bands import EVERY, FIRST, KEPT, BaselineBands
 from streamgp.evaluation.regression import RegressionMetrics, score_regression
+from streamgp.likelihoods import Predictive
 
 ROWS, WARMUP = 1_500, 30
 

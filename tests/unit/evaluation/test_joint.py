@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from streamgp.core import Predictive, recalibration
+from streamgp.evaluation.metrics import energy_score
 from streamgp.evaluation.regression import RegressionMetrics, RegressionScores, score_regression
-from streamgp.metrics import energy_score
+from streamgp.likelihoods import Predictive, recalibration
 from streamgp.numerics import keys
 from streamgp.numerics.precision import float64
 

@@ -9,9 +9,9 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from streamgp.core import Predictive
-from streamgp.core.recalibration import STD_FACTORS
 from streamgp.evaluation import RegressionMetrics, RegressionScores, regression, score_regression
+from streamgp.likelihoods import Predictive
+from streamgp.likelihoods.recalibration import STD_FACTORS
 from streamgp.numerics.checkpoint.encoding import decode, encode
 
 ROWS, K = 300, 3

@@ -6,10 +6,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import ndtr
 from scipy.stats import norm
 
-from streamgp.core import Predictive
 from streamgp.evaluation import Alarms, RegressionScores
 from streamgp.evaluation.move_tests import BETS, CAP, KINDS, NO_BET, MovedRows, MoveTests, _bets
 from streamgp.evaluation.references import LAG, EarlierWeights, Experts, references, steady_experts
+from streamgp.likelihoods import Predictive
 from streamgp.models.base import FittedExpert
 from streamgp.numerics.checkpoint.encoding import decode, encode
 

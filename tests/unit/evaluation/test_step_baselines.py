@@ -9,8 +9,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from streamgp.app.outputs import forecasts_of
+from streamgp.evaluation.metrics.judgement import judge
 from streamgp.evaluation.step_baselines import StepBaselines, rows_between_origins
-from streamgp.metrics.judgement import judge
 from streamgp.reports import step_verdict
 
 STEPS, SEASON, WARMUP = 4, 6, 50

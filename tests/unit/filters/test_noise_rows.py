@@ -9,13 +9,14 @@ import pytest
 from scipy.stats import invgamma
 
 from kernel_forms import in_both_forms
-from streamgp.core import recalibration
 from streamgp.filters import noise
 from streamgp.filters.noise import NoiseState, parse
 from streamgp.filters.noise_kernel import is_compiled
+from streamgp.likelihoods import recalibration
 from streamgp.numerics import tree
 
 KINDS = parse(("constant", "adaptive 1.0", "adaptive 0.9", "adaptive 0.8 ar 0.5"))
+ADAPTS, CORRELATIONS = (False, True, True, True), (0.0, 0.0, 0.0, 0.5)
 N, K, E = 120, 4, 2
 RNG = np.random.default_rng(0)
 ROWS = {
@@ -79,12 +80,12 @@ def test_a_prediction_has_the_moments_of_a_variance_that_is_unknown():
     loc, var, gap = RNG.normal(size=(N, K, E)), ROWS["var"], ROWS["gap"]
     mean, variance, dof = KINDS.predict(tree.map(lambda a: a[None], state), loc, var, gap)
     for k in range(K):
-        for j, (discount, rho) in enumerate(zip(KINDS.discounts, KINDS.correlations, strict=True)):
+        for j, (adapts, rho) in enumerate(zip(ADAPTS, CORRELATIONS, strict=True)):
             left_over = (rho ** gap[:, None] if rho else 0.0) * state.error[k]
-            level = 1.0 if discount is None else invgamma(shape[j], scale=rate[k, j]).mean()
+            level = invgamma(shape[j], scale=rate[k, j]).mean() if adapts else 1.0
             np.testing.assert_allclose(mean[:, 4 * k + j], loc[:, k] + left_over, rtol=1e-12)
             np.testing.assert_allclose(variance[:, 4 * k + j], var[:, k] * level, rtol=1e-12)
-            assert (dof[:, 4 * k + j] == (np.inf if discount is None else 2.0 * shape[j])).all()
+            assert (dof[:, 4 * k + j] == (2.0 * shape[j] if adapts else np.inf)).all()
 
 
 @pytest.mark.parametrize("without_kernel", [False, True])

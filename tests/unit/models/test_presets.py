@@ -13,6 +13,7 @@ from streamgp.models.presets import IE_GP_DICTIONARY, PRESETS
 from streamgp.models.registry import make_spec
 from streamgp.models.spec import Spec
 from streamgp.stream.learner import StreamLearner
+from streamgp.stream.settings import StreamSettings
 from streamgp.weights import BMA, Markov, Mixture, Share, SoftBayes, WeightRule
 
 pytestmark = pytest.mark.slow
@@ -33,7 +34,7 @@ def run(spec: Spec) -> StreamLearner:
     rng = np.random.default_rng(1)
     X = rng.uniform(-2, 2, size=(ROWS, 2))
     y = X[:, :1] + np.sin(2 * X[:, 1:]) + 0.1 * rng.normal(size=(ROWS, 1))
-    learner = StreamLearner(spec, num_inputs=2, warmup=WARMUP)
+    learner = StreamLearner(StreamSettings(spec, num_inputs=2, warmup=WARMUP))
     for info in learner.learn(X, y):
         assert np.isfinite(info.predictive.loc).all()
         assert (np.asarray(info.predictive.var) > 0.0).all()

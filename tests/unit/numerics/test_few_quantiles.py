@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.special
 
-from streamgp.core import recalibration
+from streamgp.likelihoods import recalibration
 from streamgp.numerics import quantiles
 from streamgp.numerics.mixtures import flatten
 from streamgp.numerics.quantiles import mixture_quantiles

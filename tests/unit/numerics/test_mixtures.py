@@ -8,7 +8,7 @@ import pytest
 from scipy import special, stats
 from scipy.optimize import brentq
 
-from streamgp.core import Predictive
+from streamgp.likelihoods import Predictive
 from streamgp.numerics import crps
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(5)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from streamgp.core import Predictive
+from streamgp.likelihoods import Predictive
 from streamgp.numerics import keys, student_t
 
 DOFS = [5.0, 7.3, 10.0, 20.0, 101.0, 1e4, 1e7, np.inf]

@@ -12,7 +12,8 @@ from scipy.stats import binomtest
 
 from fake_labels import fake_counts, fake_labels, predictions
 from streamgp.app.report import write_report
-from streamgp.reports import figures, wording
+from streamgp.numerics import formats
+from streamgp.reports import figures
 from streamgp.reports.pages import classification
 from streamgp.reports.pages.stream import scan
 
@@ -51,20 +52,20 @@ def test_scores_are_those_of_the_metrics(three: tuple[Path, dict[str, Any], str]
     shown = {row[0]: row[1:] for row in cells(html, "metrics") if len(row) > 1}
     naive = metrics["naive"]
     assert shown["Error rate"] == [
-        wording.share(scores["error_rate"]) for scores in (metrics, naive["last_label"], naive["frequencies"])
+        formats.share(scores["error_rate"]) for scores in (metrics, naive["last_label"], naive["frequencies"])
     ]
     assert shown["Log loss"] == [
-        wording.number(metrics["log_loss"]),
+        formats.number(metrics["log_loss"]),
         "",
-        wording.number(naive["frequencies"]["log_loss"]),
+        formats.number(naive["frequencies"]["log_loss"]),
     ]
-    assert shown["Calibration error"][0] == wording.share(metrics["ece"])
+    assert shown["Calibration error"][0] == formats.share(metrics["ece"])
     table = cells(html, "confusion")
     assert table[0] == ["Observed label", *THREE, "right", "ROC AUC", "average precision"]
     assert [[int(cell.replace(",", "")) for cell in row[1:-3]] for row in table[1:]] == metrics["confusion"]
     for name, row in zip(THREE, table[1:], strict=True):
         areas = (metrics[of][name] for of in ("roc_auc", "average_precision"))
-        assert row[-2:] == [wording.number(area) for area in areas]
+        assert row[-2:] == [formats.number(area) for area in areas]
 
 
 def test_the_reliability_diagram_counts_right(three: tuple[Path, dict[str, Any], str]) -> None:
@@ -80,7 +81,7 @@ def test_the_reliability_diagram_counts_right(three: tuple[Path, dict[str, Any],
             continue
         interval = binomtest(int(right[inside].sum()), int(inside.sum())).proportion_ci(method="wilson")
         numbers = (top[inside].mean(), right[inside].mean(), interval.low, interval.high)
-        predicted, observed, low, high = map(wording.share, numbers)
+        predicted, observed, low, high = map(formats.share, numbers)
         assert rows[found] == [f"{inside.sum():,}", predicted, observed, f"{low} to {high}"]
         found += 1
     assert found == len(rows)
@@ -97,8 +98,8 @@ def test_two_classes_are_about_the_second(tmp_path: Path) -> None:
     row = cells(html, "reliability")[-1]
     assert row[:3] == [
         f"{len(last):,}",
-        wording.share(last["p_1"].to_numpy().mean()),
-        wording.share((last["y"] == "1").to_numpy().mean()),
+        formats.share(last["p_1"].to_numpy().mean()),
+        formats.share((last["y"] == "1").to_numpy().mean()),
     ]
 
 
@@ -161,9 +162,9 @@ def test_grades(tmp_path: Path) -> None:
     shown = {row[0]: row[1:] for row in cells(html, "metrics") if len(row) > 1}
     naive = metrics["naive"]
     assert shown["RPS"] == [
-        wording.number(scores["rps"]) for scores in (metrics, naive["last_grade"], naive["frequencies"])
+        formats.number(scores["rps"]) for scores in (metrics, naive["last_grade"], naive["frequencies"])
     ]
-    assert shown["MAE"][0] == wording.number(metrics["mae"])
+    assert shown["MAE"][0] == formats.number(metrics["mae"])
     assert "Ranked probability score: lower is better" in html
     assert "grades on average" in html
     frame = predictions(tmp_path)
@@ -177,11 +178,11 @@ def test_counts(tmp_path: Path) -> None:
     metrics = fake_counts(tmp_path, rows=2000)
     html = page(tmp_path)
     shown = {row[0]: row[1:] for row in cells(html, "metrics") if len(row) > 1}
-    assert shown["Deviance"][0] == wording.number(metrics["deviance"])
-    assert shown["Deviance"][2] == wording.number(metrics["naive"]["running_mean"]["deviance"])
+    assert shown["Deviance"][0] == formats.number(metrics["deviance"])
+    assert shown["Deviance"][2] == formats.number(metrics["naive"]["running_mean"]["deviance"])
     coverage = dict(cells(html, "coverage")[1:])
-    assert coverage["90%"] == wording.share(metrics["coverage"]["90"])
-    assert coverage["50%"] == wording.share(metrics["coverage"]["50"])
+    assert coverage["90%"] == formats.share(metrics["coverage"]["90"])
+    assert coverage["50%"] == formats.share(metrics["coverage"]["50"])
 
 
 def test_a_run_without_a_scored_row(tmp_path: Path) -> None:

@@ -6,12 +6,12 @@ import numpy as np
 import polars as pl
 import pytest
 
+from streamgp.numerics.formats import clock_within
 from streamgp.reports import figures
 from streamgp.reports.drawing import Rows, limits, robust_limits
 from streamgp.reports.pages import standing
 from streamgp.reports.pages.stream import clock
 from streamgp.reports.palette import DOTS, FIFTHS, PALETTE
-from streamgp.reports.wording import clock_within
 
 
 def bins(n: int = 300, each: int = 4) -> tuple[pl.DataFrame, dict[str, np.ndarray]]:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamgp.metrics.judgement import Judgement, judge
+from streamgp.evaluation.metrics.judgement import Judgement, judge
 from streamgp.reports import verdicts
 
 SCORES = {"regression": "squared_error", "count": "squared_error", "classification": "log_loss", "ordinal": "rps"}

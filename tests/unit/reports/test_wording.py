@@ -41,17 +41,22 @@ def test_forecasts_are_called_so() -> None:
     assert wording.last_value({"late_labels": {"delay": "known_at"}}) == "the last value"
 
 
-@pytest.mark.parametrize(
-    ("number", "text"),
-    [
-        (0.16123, "0.1612"),
-        (12345.6, "12,346"),
-        (-2.5, "−2.500"),
-        (0, "0"),
-        (None, "–"),
-        (2.5e-5, "2.5e−05"),
-        (1e9, "1e+09"),
-    ],
-)
-def test_numbers_keep_four_digits(number: float | int | None, text: str) -> None:
-    assert wording.number(number) == text
+def test_of_many_alarms_the_latest_are_listed_and_of_keys_the_first():
+    found = [
+        {"row": 1_000 + i, "time": 1.7e9 if i else None, "key": f"k{i // 2}", "kind": "level", "sentence": f"s{i}"}
+        for i in range(12)
+    ]
+    assert wording.alarm_lines(found[:2]) == [
+        "2 alarms:",
+        "  row 1,000, level: s0",
+        "  row 1,001 (2023-11-14 22:13), level: s1",
+    ]
+    head, *lines = wording.alarm_lines(found)
+    assert head == "12 alarms, the latest 10:"
+    assert [line[-2:] for line in (lines[0], lines[-1])] == ["s2", "11"]
+    head, *lines = wording.alarm_lines(found, of_keys=True)
+    assert head == "12 alarms of 6 keys, the first 10:"
+    assert (lines[0], lines[-1], len(lines)) == ("  k0, level: s0", "  k4, level: s9", 10)
+    assert wording.alarm_lines([]) == ["no alarm: the stream did not change"]
+    assert wording.alarm_lines([], of_keys=True) == ["no alarm: no key has changed"]
+    assert wording.alarm_lines(None) == []

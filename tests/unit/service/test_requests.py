@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from streamgp.core import Predictive
+from streamgp.likelihoods import Predictive
 from streamgp.service.packing import unpack
 from streamgp.service.requests import Request, restored
 from streamgp.service.work import Prediction

@@ -5,15 +5,16 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from streamgp.estimators.result import collect
+from streamgp.estimators.shown import Given
 from streamgp.evaluation import Alarms, Conformal, RegressionMetrics, ScoredRows, StepsAhead, results
-from streamgp.evaluation.result import collect
-from streamgp.evaluation.shown import Given
 from streamgp.models.registry import make_spec
 from streamgp.numerics.checkpoint.encoding import decode, encode
 from streamgp.session import Session
 from streamgp.stream.arrivals import Arrivals
 from streamgp.stream.late_labels import LateLabels
 from streamgp.stream.learner import StreamLearner
+from streamgp.stream.settings import StreamSettings
 from streamgp.table import Chunk
 from streamgp.table.chunks import cut
 from streamgp.table.frames import FrameLike
@@ -29,7 +30,7 @@ def stream() -> tuple[np.ndarray, np.ndarray]:
 
 def run(chunk: int, scored_after: int = WARMUP) -> tuple[list[ScoredRows], RegressionMetrics, StreamLearner]:
     X, y = stream()
-    learner = StreamLearner(make_spec("e-doebe", bases=["linear"]), num_inputs=2, warmup=WARMUP)
+    learner = StreamLearner(StreamSettings(make_spec("e-doebe", bases=["linear"]), num_inputs=2, warmup=WARMUP))
     metrics = RegressionMetrics(["y"], scored_after)
     session = Session(learner, metrics)
     chunks = [
@@ -93,7 +94,7 @@ def test_weights_move_out_of_the_parts():
 
 def full(**more) -> Session:
     """A session with bands, alarms and forecasts of several rows."""
-    learner = StreamLearner(make_spec("linear"), num_inputs=2, warmup=WARMUP)
+    learner = StreamLearner(StreamSettings(make_spec("linear"), num_inputs=2, warmup=WARMUP))
     parts = {"bands": Conformal(0.8, ["y"], WARMUP), "alarms": Alarms(["y"]), "horizons": StepsAhead(4, ["y"])}
     return Session(learner, RegressionMetrics(["y"], WARMUP), **(parts | more))
 

@@ -6,6 +6,7 @@ import pytest
 from streamgp.models.registry import make_spec
 from streamgp.numerics.keys import generator, key
 from streamgp.stream.learner import StreamLearner
+from streamgp.stream.settings import StreamSettings
 
 
 @pytest.mark.parametrize("pieces", [1, 60])
@@ -18,7 +19,9 @@ def test_the_row_after_a_glitch_is_predicted_as_if_the_prediction_had_come(piece
 
     def learnt() -> StreamLearner:
         learner = StreamLearner(
-            make_spec("linear", lags=(1,), robust=True), num_inputs=1, num_outputs=1, warmup=50, seed=0
+            StreamSettings(
+                make_spec("linear", lags=(1,), robust=True), num_inputs=1, num_outputs=1, warmup=50, seed=0
+            )
         )
         for part in np.array_split(np.arange(120), pieces):
             list(learner.learn(X[part], y[part]))

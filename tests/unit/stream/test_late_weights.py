@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from oracles.late_weights import PlainLateWeights, densities
-from streamgp.core import Predictive
+from streamgp.likelihoods import Predictive
 from streamgp.stream.late_weights import LateWeights, Made, made_from_tree, made_to_tree
 
 K = 5

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from streamgp.core import Predictive
+from streamgp.likelihoods import Predictive
 from streamgp.stream.target_range import FADE, MARGIN, RANK, TargetRange, limited
 
 ROWS, TARGETS = 80, 2

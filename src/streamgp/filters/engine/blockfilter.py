@@ -6,13 +6,13 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
-from streamgp.core import AnyArray
 from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.engine.blas import Matrices
 from streamgp.filters.engine.block_covariances import LARGE, BlockCovariances, diagonal_of
 from streamgp.filters.guard import BlockGuard
 from streamgp.filters.kalman import ExpertVariances, FilterState, ForecastFeatures, Predicted, prior_state
 from streamgp.numerics import tree
+from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.native import address
 
 TOLERATED = 1e-3  # share of the noise by which rounding may make a variance too small

@@ -7,10 +7,10 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from streamgp.bases.base import Basis
-from streamgp.core import AnyArray, namespace
 from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.kalman import ExpertVariances
 from streamgp.numerics import tree
+from streamgp.numerics.arrays import AnyArray, namespace
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.module import Module
 

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 from jaxtyping import Bool, Float
 
-from streamgp.core import AnyArray, namespace
+from streamgp.numerics.arrays import AnyArray, namespace
 
 
 def elapsed(

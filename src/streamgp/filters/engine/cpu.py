@@ -15,14 +15,13 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from streamgp.bases.base import Basis
-from streamgp.core import AnyArray
 from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.engine import blockfilter, native
 from streamgp.filters.engine.block_covariances import LARGE
 from streamgp.filters.engine.blocks import Blocks, Group, features, forecast_features, member
 from streamgp.filters.kalman import ExpertVariances, FilterState, ForecastFeatures, Predicted, predict_rows
 from streamgp.numerics import tree
-from streamgp.numerics.arrays import is_jax, is_traced
+from streamgp.numerics.arrays import AnyArray, is_jax, is_traced
 from streamgp.numerics.precision import float64
 from streamgp.numerics.threads import one_blas_thread
 

@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
-from streamgp.core import AnyArray
 from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.engine.blocks import Group
 from streamgp.filters.engine.device_guard import Factored, guarded
 from streamgp.filters.kalman import FilterState, Predicted
 from streamgp.numerics.accelerator import Array, jax, jnp
+from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.linalg import factor_with_inverse
 
 TOLERATED = 1e-3  # share of the noise by which rounding may make a variance too small

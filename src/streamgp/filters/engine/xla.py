@@ -5,7 +5,6 @@ from typing import Any
 
 from jaxtyping import Bool, Float
 
-from streamgp.core import AnyArray
 from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.engine.blocks import Blocks, Group, features, forecast_features
 from streamgp.filters.kalman import (
@@ -18,6 +17,7 @@ from streamgp.filters.kalman import (
 )
 from streamgp.numerics import tree
 from streamgp.numerics.accelerator import Array, jax, jnp
+from streamgp.numerics.arrays import AnyArray
 
 
 def _each(platform: str) -> Callable[[Callable[[tuple], Any], tuple], Any]:

@@ -12,10 +12,10 @@ import numpy as np
 from jaxtyping import Float
 
 from streamgp.bases.base import Basis
-from streamgp.core import AnyArray
 from streamgp.models.fitting.gaussian_evidence import Fit, fit_at, limits, loss_and_gradient, unconstrain
 from streamgp.models.fitting.hyperparameters import flatten
 from streamgp.numerics import keys, tree
+from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.keys import Key
 
 MAX_DIRECTIONS = 300  # a Hessian of more hyperparameters is not computed

@@ -16,7 +16,6 @@ import numpy as np
 from jaxtyping import Float
 
 from streamgp.bases.base import Basis
-from streamgp.core import AnyArray
 from streamgp.likelihoods import Likelihood
 from streamgp.models.fitting.hyperparameters import (
     PRIOR_BOUNDS,
@@ -36,6 +35,7 @@ from streamgp.models.fitting.laplace_mode import (
     posterior_precision,
 )
 from streamgp.numerics import tree
+from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.linalg import cholesky_solve, factor, log_det
 
 # The most steps of L-BFGS-B.

@@ -2,14 +2,16 @@
 
 from typing import Any
 
-from streamgp.core import AnyArray, Info, Predictive
 from streamgp.filters.engine import xla
 from streamgp.filters.engine.blocks import in_blocks, split_by_group
 from streamgp.filters.engine.clock import advance, elapsed
+from streamgp.likelihoods import Predictive
+from streamgp.models.contract import Info
 from streamgp.models.gaussian.mixing import learn_weights, mix
 from streamgp.models.gaussian.state import EnsembleState
 from streamgp.numerics import tree
 from streamgp.numerics.accelerator import eqx, jax, jnp
+from streamgp.numerics.arrays import AnyArray
 
 
 @eqx.filter_jit

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from streamgp.core import Predictive, namespace, noise_by_input, recalibration
-from streamgp.core.noise_by_input import NoiseByInput
 from streamgp.filters.noise import NoiseKinds, NoiseState
+from streamgp.likelihoods import Predictive, noise_by_input, recalibration
+from streamgp.likelihoods.noise_by_input import NoiseByInput
 from streamgp.models.gaussian.target_values import mixed_levels, target_levels, target_values
 from streamgp.numerics import tree
-from streamgp.numerics.arrays import AnyArray, logsumexp
+from streamgp.numerics.arrays import AnyArray, logsumexp, namespace
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.module import Module
 from streamgp.weights import OUTLIER_LOG_DENSITY, WeightRule, scan_rule, trust, weighed
@@ -35,7 +35,7 @@ class PendingForecasts(Module):
     noise
         The state of the noise when the forecast was made; None where it is constant.
     features
-        Those of the noise by input (see `streamgp.core.noise_by_input`); None where there is none.
+        Those of the noise by input (see `streamgp.likelihoods.noise_by_input`); None where there is none.
     """
 
     loc: Float[AnyArray, "h f e"]
@@ -138,7 +138,7 @@ def learn_from_targets(
     xp, absent = namespace(loc, y, mask), None
     if asleep is not None:
         loc, var = (xp.where(asleep[None, :, None], xp.nan, a) for a in (loc, var))
-        absent = xp.repeat(asleep, len(kinds.discounts))
+        absent = xp.repeat(asleep, len(kinds))
     due, scored, schedule, noises, last = (loc, var), mask, _Schedule.of(mask), None, None
     if pending is not None:
         due = schedule.pop_due((pending.loc, pending.var), due)
@@ -159,10 +159,10 @@ def learn_from_targets(
     loc, var, dof = experts_due if pending is None else add_noise(kinds, noises, loc, var, gap)
     # The errors of h forecasts that overlap are much the same error: together they count as one row.
     overlap = 1 if pending is None else pending.horizon
-    said, below = target_values(experts_due[0], experts_due[1], experts_due[2], y, len(kinds.discounts))
+    said, below = target_values(experts_due[0], experts_due[1], experts_due[2], y, len(kinds))
     log_density, flagged, factor = fill_missing_density(said.sum(-1) / overlap), None, None
     if is_outlier is not None:
-        is_outlier = xp.repeat(is_outlier, len(kinds.discounts), axis=1)
+        is_outlier = xp.repeat(is_outlier, len(kinds), axis=1)
     least = OUTLIER_LOG_DENSITY * y.shape[1] / overlap
     weights, before = scan_rule(rule, weights, log_density, scored, is_outlier, least, absent)
     log_weights = before.log_weights
@@ -183,7 +183,7 @@ def learn_from_targets(
             pending = replace(pending, features=schedule.remaining(state.pending.features, phi))
         layer, factor_due, factor = _learn_layer(layer, phi, phi_due, u, scored, flagged)
         if levels is not None:
-            u = _levels(sound, factor_due, experts_due[2], y, len(kinds.discounts))
+            u = _levels(sound, factor_due, experts_due[2], y, len(kinds))
     if levels is not None:
         levels, counts = recalibration.learn_rows(levels, u, scored)
         counts = counts if pending is None else _after_each(counts, levels)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from streamgp.core import TargetMap
+from streamgp.likelihoods import TargetMap
 from streamgp.models.base import FittedModel, WarmupRows
 from streamgp.models.changes import KEEPS_NO_LOGS, check_switching, renewal_hindrance, with_options
 from streamgp.models.gaussian.paths import Paths

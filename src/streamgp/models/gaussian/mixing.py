@@ -3,13 +3,14 @@
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from streamgp.core import AnyArray, Info, Predictive, noise_by_input, recalibration
 from streamgp.filters.engine.blocks import join_groups
 from streamgp.filters.kalman import Predicted
 from streamgp.filters.noise import NoiseKinds
+from streamgp.likelihoods import Predictive, noise_by_input, recalibration
+from streamgp.models.contract import Info
 from streamgp.models.gaussian.delayed_feedback import ScoringState, add_noise, drop_non_finite, learn_from_targets
 from streamgp.numerics import tree
-from streamgp.numerics.arrays import namespace
+from streamgp.numerics.arrays import AnyArray, namespace
 from streamgp.weights import WeightRule
 
 

@@ -11,21 +11,22 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from streamgp.core import AnyArray, Described, Info, Predictive, RowEngine, StreamModel, namespace, recalibration
-from streamgp.core.noise_by_input import NoiseByInput
 from streamgp.filters.engine import cpu, devices
 from streamgp.filters.engine.blocks import Group, group_by_shape, split_by_group, stack
 from streamgp.filters.engine.clock import advance, elapsed
 from streamgp.filters.kalman import ExpertVariances, prior_state
 from streamgp.filters.noise import CONSTANT_NOISE, NoiseKinds
+from streamgp.likelihoods import Predictive, recalibration
+from streamgp.likelihoods.noise_by_input import NoiseByInput
 from streamgp.models.agreement import check_ensemble
+from streamgp.models.contract import Described, Info, RowEngine, StreamModel
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.delayed_feedback import PendingForecasts
 from streamgp.models.gaussian.mixing import learn_weights, mix
 from streamgp.models.gaussian.resting import Resting, rested
 from streamgp.models.gaussian.state import EnsembleState
 from streamgp.numerics import tree
-from streamgp.numerics.arrays import is_traced
+from streamgp.numerics.arrays import AnyArray, is_traced, namespace
 from streamgp.numerics.batching import concatenate
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.keys import Key
@@ -67,7 +68,7 @@ class Ensemble(StreamModel):
     @property
     def _copies(self) -> int:
         """Return how many experts each filter serves."""
-        return len(self.noise.discounts)
+        return len(self.noise)
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
@@ -305,11 +306,11 @@ def ensemble(
     guarded
         Whether every filter has a guard against outliers (see `streamgp.filters.guard`).
     recalibrated
-        Whether the mixture's levels are recalibrated as the stream goes on (see `streamgp.core.recalibration`).
+        Whether the mixture's levels are recalibrated as the stream goes on, see `streamgp.likelihoods.recalibration`.
     rests
         Whether filters of next to no weight rest (see `streamgp.models.gaussian.resting`).
     noise_inputs
-        The inputs that the noise follows (see `streamgp.core.noise_by_input`); None: it follows none.
+        The inputs that the noise follows (see `streamgp.likelihoods.noise_by_input`); None: it follows none.
     """
     if not experts:
         raise ValueError("ensemble: expected at least one expert, got none")
@@ -320,7 +321,7 @@ def ensemble(
         dynamics = stack([stack([experts[i].dynamics for i in members]) for members in rows])
         groups.append(Group(basis, noise, dynamics))
         order.extend(i for members in rows for i in members)
-    k = len(experts) * len(kinds.discounts)
+    k = len(experts) * len(kinds)
     log_prior = np.full(k, -np.log(k)) if log_prior is None else log_prior
     return Ensemble(
         groups=tuple(groups),

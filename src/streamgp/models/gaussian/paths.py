@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from streamgp.core import noise_by_input, recalibration
 from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.engine.blocks import member
+from streamgp.likelihoods import noise_by_input, recalibration
 from streamgp.models.gaussian.model import Ensemble
 from streamgp.models.gaussian.state import EnsembleState
 from streamgp.numerics import tree
@@ -58,7 +58,7 @@ class Paths:
         self._time_unit = float(model.time_unit)
         self._inputs, self._layer = model.noise_inputs, tree.map(np.asarray, state.layer)
         self._levels = None if state.levels is None else np.asarray(state.levels)
-        kinds = len(model.noise.discounts)
+        kinds = len(model.noise)
         filters = tree.map(np.asarray, state.filters)
         slots = [
             (g, b, r)
@@ -78,9 +78,7 @@ class Paths:
             kind = chosen[paths] % kinds
             unit, error = np.ones((len(paths), self._outputs)), np.zeros((len(paths), self._outputs))
             if noise is not None:
-                adapts = np.array([d is not None for d in model.noise.discounts])[kind, None]
-                drawn = noise.rate[number, kind] / rng.gamma(noise.shape[kind, None], size=unit.shape)
-                unit, error = np.where(adapts, drawn, unit), error + noise.error[number]
+                unit, error = model.noise.draw(noise, number, kind, rng), error + noise.error[number]
             (g, b, r), (mean, cov) = slots[number], beliefs[number]
             group, z = model.groups[g], rng.normal(size=(len(paths), *mean.shape))
             self._parts.append(
@@ -90,7 +88,7 @@ class Paths:
                     tree.map(np.asarray, member(member(group.dynamics, b), r)),
                     float(group.noise.prior_var[b, r]),
                     float(group.noise.noise_var[b, r]),
-                    np.array(model.noise.correlations)[kind],
+                    model.noise.numbers.correlation[kind],
                     unit,
                     mean,
                     mean + np.sqrt(unit)[:, None] * np.matmul(_root(cov), z),

@@ -38,7 +38,7 @@ def provisional_ensemble(
     experts = provisional_experts(num_inputs, seed)
     kinds = parse_noise(PROVISIONAL_NOISE)
     # One expert at a time, or a blend: where the noise depends on the inputs, several levels together are what fits.
-    k = len(experts) * len(kinds.discounts)
+    k = len(experts) * len(kinds)
     rule = mixture({"fixed share": fixed_share(k, PROVISIONAL_SWITCH), "Soft-Bayes": SoftBayes()})
     return ensemble(
         experts,

@@ -117,7 +117,7 @@ def _filters(model: Ensemble, slot: Slot) -> np.ndarray:
 
 def _experts(model: Ensemble, slot: Slot) -> np.ndarray:
     """Return the positions of a slot's experts: of each filter, one for each kind of noise."""
-    kinds = len(model.noise.discounts)
+    kinds = len(model.noise)
     return (_filters(model, slot)[:, None] * kinds + np.arange(kinds)).ravel()
 
 
@@ -196,9 +196,4 @@ def _conditioned(
     filters[slot.group] = tree.map(put, filters[slot.group], own.filters[0])
     if state.noise is None or own.noise is None:
         return replace(state, filters=tuple(filters))
-    rate, error = np.array(state.noise.rate), np.array(state.noise.error)
-    where = _filters(model, slot)
-    rate[where], error[where] = own.noise.rate, own.noise.error
-    # Of `shape` there is one for all filters, and it is that of the stream; the rate goes with it.
-    rate[where] *= (np.asarray(state.noise.shape) / np.asarray(own.noise.shape))[None, :, None]
-    return replace(state, filters=tuple(filters), noise=state.noise._replace(rate=rate, error=error))
+    return replace(state, filters=tuple(filters), noise=state.noise.with_filters(_filters(model, slot), own.noise))

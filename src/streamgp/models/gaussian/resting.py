@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from streamgp.core import AnyArray, namespace
 from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.engine.blocks import split_by_group
 from streamgp.filters.kalman import FilterState
+from streamgp.numerics.arrays import AnyArray, namespace
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.module import Module
 

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from streamgp.core import noise_by_input, recalibration, trimmed
 from streamgp.filters.noise import NoiseKinds, NoiseState
+from streamgp.likelihoods import noise_by_input, recalibration, trimmed
 from streamgp.models.gaussian.delayed_feedback import ScoringState, drop_non_finite, fill_missing_density
 from streamgp.models.gaussian.scoring_kernel import Learners, ScoringKernel, Sizes, is_compiled
 from streamgp.models.gaussian.target_values import mixed_levels, target_levels, target_values

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from streamgp.core import noise_by_input, recalibration
-from streamgp.core.noise_by_input import NoiseByInput
 from streamgp.filters.noise import NoiseKinds, NoiseState
+from streamgp.likelihoods import noise_by_input, recalibration
+from streamgp.likelihoods.noise_by_input import NoiseByInput
 from streamgp.numerics.native import address, function, structure
 from streamgp.weights.stacked import StackedRules
 
@@ -109,10 +109,10 @@ class ScoringKernel:
         found: dict[str, Any] = dict.fromkeys(_GIVEN[1:])
         if noise is not None:
             self._noise = kinds.kernel_fields(F, E)
-            rho = np.asarray(kinds.correlations)
+            rho = kinds.numbers.correlation
             with np.errstate(divide="ignore"):
                 found |= {"noise": self._noise.at, "log_rho": np.log(np.where(rho > 0.0, rho, 0.0))}
-            found["is_constant"] = np.array([float(d is None) for d in kinds.discounts])
+            found["is_constant"] = (~kinds.numbers.adapts).astype(np.float64)
             found |= {name: _twice(a) for name, a in zip(("shapes", "rates", "errors"), noise, strict=True)}
         if levels is not None:
             found["counts"] = np.array(levels, np.float64)

@@ -6,11 +6,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
-from streamgp.core import Info, Moments, Predictive
 from streamgp.filters.engine.cpu import as_numpy
 from streamgp.filters.engine.rowfilter import RowPrediction
 from streamgp.filters.guard import RowGuard
 from streamgp.filters.kalman import FilterState
+from streamgp.likelihoods import Predictive
+from streamgp.models.contract import Info, Moments
 from streamgp.models.gaussian.model import Ensemble
 from streamgp.models.gaussian.resting import BLOCK, rested
 from streamgp.models.gaussian.row_scoring import RowScoring
@@ -98,9 +99,8 @@ class SingleRow:
         self._evaluators = {i: basis.evaluator() for i, basis in used.items()}
         self._regions = [basis for basis in used.values() if basis.is_bounded]
         resting, inputs = None if self._resting is None else asleep, as_numpy(self._model.noise_inputs)
-        sizes = Sizes(
-            len(self._model.order), len(self._model.noise.discounts), self._model.num_outputs, len(self._inputs[0])
-        )
+        model = self._model
+        sizes = Sizes(len(model.order), len(model.noise), model.num_outputs, len(self._inputs[0]))
         scoring = as_numpy(state.scoring)
         self._scoring = RowScoring(self._rule, self._model.noise, scoring, resting, inputs, sizes, self._trim)
         self._learnt, self._passed, self._weight_sum = 0, 0.0, np.zeros(self._model.num_experts)

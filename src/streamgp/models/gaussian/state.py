@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-from streamgp.core import AnyArray
-from streamgp.core.noise_by_input import NoiseByInput
 from streamgp.filters.kalman import FilterState
 from streamgp.filters.noise import NoiseState
+from streamgp.likelihoods.noise_by_input import NoiseByInput
 from streamgp.models.gaussian.delayed_feedback import PendingForecasts, ScoringState
 from streamgp.models.gaussian.resting import Resting
+from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.module import Module
 
@@ -22,8 +22,8 @@ class EnsembleState(Module):
     """Belief of every filter (of each group a `FilterState`), weights, clock, level of the noise.
 
     `pending` holds the forecasts whose targets have not come yet, where the ensemble forecasts several rows ahead;
-    `levels` the counts of `streamgp.core.recalibration`, where the ensemble is recalibrated; `resting` says which
-    filters rest, where they may; `layer` how the noise follows the inputs, where it does.
+    `levels` the counts of `streamgp.likelihoods.recalibration`, where the ensemble is recalibrated; `resting` says
+    which filters rest, where they may; `layer` how the noise follows the inputs, where it does.
     """
 
     filters: tuple[FilterState, ...]

@@ -8,9 +8,9 @@ import numpy as np
 
 from streamgp.bases import BASES, ActiveDims, Basis, Concatenation
 from streamgp.bases.concatenation import PARTS
-from streamgp.core.noise_by_input import chosen_inputs
 from streamgp.filters.dynamics import Dynamics, parse
 from streamgp.filters.noise import parse as parse_noise
+from streamgp.likelihoods.noise_by_input import chosen_inputs
 from streamgp.models.base import FittedExpert
 from streamgp.models.expert import Expert
 from streamgp.models.fitting.gaussian_evidence import INITIAL_NOISE_VAR, INITIAL_PRIOR_VAR, Fit, fit_basis
@@ -147,8 +147,8 @@ def _fit_all(
     The plane is what repeats the last value, or a share of it, whatever the inputs say.
     """
     report = progress or (lambda done, todo: None)
-    others = X.shape[1] - len(spec.lags) * y.shape[1]  # lags come last
-    if not (spec.without_lags and spec.lags and others):
+    others = X.shape[1] - spec.num_past(y.shape[1])
+    if not (spec.without_lags and spec.looks_back and others):
         kept, uninformed = _fit_inputs(spec, X, y, seed, report)
         return kept or uninformed
     half = replace(spec, most_features=spec.most_features // 2) if spec.most_features else spec
@@ -185,7 +185,7 @@ def _fit_inputs(
             best[task.name] = fit
 
     def stays(task: FitTask) -> bool:
-        return spec.renew and task.name in spec.renewable  # more rows may tell more
+        return task.name in spec.renewable  # more rows may tell more
 
     def is_flat(i: int) -> bool:
         if spec.rule == "Q" or stays(tasks[i]):  # the user's matrix counts every expert

@@ -12,7 +12,6 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from streamgp.bases.base import Basis
-from streamgp.core import AnyArray, Described, Info, StreamModel
 from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.engine.blocks import group_by_shape, join_groups, member, split_by_group, stack
 from streamgp.filters.engine.clock import advance, elapsed
@@ -22,7 +21,9 @@ from streamgp.filters.laplace import Block, Experts, Latent, predict_rows, prior
 from streamgp.likelihoods import Categorical, LatentPredictive, Likelihood, ceiling
 from streamgp.likelihoods.ceiling import Ceiling
 from streamgp.models.agreement import check_ensemble
+from streamgp.models.contract import Described, Info, StreamModel
 from streamgp.numerics import tree
+from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.keys import Key
 from streamgp.numerics.module import Module, static_field

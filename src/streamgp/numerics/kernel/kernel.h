@@ -77,7 +77,7 @@ typedef struct {
     const double *discount, *half;
 } noise_t;
 
-/* The constants of streamgp.core.noise_by_input, in the order of its `KERNEL_CONSTANTS`. */
+/* The constants of streamgp.likelihoods.noise_by_input, in the order of its `KERNEL_CONSTANTS`. */
 typedef struct {
     double walk, max_log_variance, max_ratio, max_square, fisher, switching, dof, tail;
 } layer_t;

@@ -1,4 +1,4 @@
-/* The recursion of streamgp.core.noise_by_input, whose form in NumPy is its oracle. */
+/* The recursion of streamgp.likelihoods.noise_by_input, whose form in NumPy is its oracle. */
 #include <math.h>
 
 #include "kernel.h"

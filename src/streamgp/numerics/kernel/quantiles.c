@@ -1,5 +1,5 @@
 /* Quantiles of mixtures and of the map that recalibrates them: streamgp/numerics/quantiles.py and
- * streamgp/core/recalibration.py, whose forms in NumPy are the oracles.
+ * streamgp/likelihoods/recalibration.py, whose forms in NumPy are the oracles.
  */
 #include <float.h>
 #include <math.h>

@@ -1,4 +1,4 @@
-/* Counts of recalibration along rows: `learn` of streamgp/core/recalibration.py, whose form in NumPy is the oracle. */
+/* Counts of recalibration along rows: `learn` of streamgp/likelihoods/recalibration.py, whose form in NumPy is the oracle. */
 #include <string.h>
 
 #include "kernel.h"

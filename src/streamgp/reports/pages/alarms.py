@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from streamgp.reports.wording import share
+from streamgp.numerics.formats import share
 
 SHOWN = 30
 AROUND = 3  # bins of the weights before a change, and after its alarm, that are compared

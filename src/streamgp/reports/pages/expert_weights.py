@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from streamgp.filters.noise_kinds import captions
 from streamgp.reports.palette import EXPERTS_SHOWN
 from streamgp.reports.tables import RULE
 
@@ -44,6 +45,7 @@ def experts(figures: Any, bins: pl.DataFrame, metrics: dict[str, Any], span: Any
         "left_out": 0,
         "by_expert": len(table) <= EXPERTS_SHOWN or bool(metrics["models"]),
         "kinds": {what: list(dict.fromkeys(e[what] for e in table)) for what in SHARED},
+        "noise_captions": captions(each["noise"] for each in table),
         "weight_charts": [],
         "matters": MATTERS,
     }

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.reports import wording
+from streamgp.numerics import formats
 
 LISTED = 12  # models in the table before the fold
 
@@ -38,5 +38,5 @@ def local_models(maps: Any, metrics: dict[str, Any]) -> dict[str, Any]:
 
 def _place(centre: list[float], names: list[str]) -> str:
     """Return the middle of the inputs that a model has learnt; of many inputs the first three."""
-    shown = [f"{name} {wording.number(value)}" for name, value in zip(names, centre, strict=False)]
+    shown = [f"{name} {formats.number(value)}" for name, value in zip(names, centre, strict=False)]
     return ", ".join(shown[:3]) + (", ..." if len(shown) > 3 else "")

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from streamgp.reports import step_verdict, verdicts, wording
+from streamgp.numerics import formats
+from streamgp.reports import step_verdict, verdicts
 from streamgp.reports.kinds_chart import Panel
 
 COLUMNS = ("step", "ahead_q05", "ahead_q50", "ahead_q95")
@@ -63,7 +64,7 @@ def _fans(figures: Any, predictions: pl.LazyFrame, metrics: dict[str, Any]) -> l
     for number, i in enumerate(first[-FANS:]):
         title = f"from row {rows['row'][i]:,}"
         if "time" in rows.columns:
-            title = f"from {wording.clock(float(rows['time'][i]))}"
+            title = f"from {formats.clock(float(rows['time'][i]))}"
         before = rows[max(i - max(count // 2, 4), 0) : i]
         found.append(Panel(title, figures.fan(f"fan{number}", title, before, rows[i : i + count])))
     return found

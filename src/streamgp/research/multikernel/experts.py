@@ -6,9 +6,9 @@ from jaxtyping import Float, Int
 
 from streamgp.bases.kernels import SamplingMethod
 from streamgp.bases.trigonometry import sines_and_cosines
-from streamgp.core import AnyArray
 from streamgp.numerics import keys
 from streamgp.numerics.accelerator import Array, jax, jnp
+from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.keys import Key
 from streamgp.numerics.module import Module

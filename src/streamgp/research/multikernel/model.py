@@ -6,10 +6,11 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from streamgp.core import AnyArray, Described, Info, Predictive, StreamModel
-from streamgp.likelihoods import AnyPredictive, LatentPredictive
+from streamgp.likelihoods import AnyPredictive, LatentPredictive, Predictive
+from streamgp.models.contract import Described, Info, StreamModel
 from streamgp.numerics import tree
 from streamgp.numerics.accelerator import Array, eqx, jax, jnp
+from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.batching import SMALL
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.checkpoint.field_types import check_state

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from jaxtyping import Bool, Float
 
-from streamgp.core import Predictive
+from streamgp.likelihoods import Predictive
 from streamgp.numerics import tree
 from streamgp.numerics.accelerator import Array, jax, jnp
 from streamgp.numerics.arrays import logsumexp

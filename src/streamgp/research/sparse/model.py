@@ -6,9 +6,11 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from streamgp.core import AnyArray, Described, Info, Predictive, StreamModel
+from streamgp.likelihoods import Predictive
+from streamgp.models.contract import Described, Info, StreamModel
 from streamgp.numerics import keys, tree
 from streamgp.numerics.accelerator import Array, jax, jnp
+from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.batching import concatenate
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.keys import Key

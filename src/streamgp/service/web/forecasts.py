@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 
 from streamgp.estimators.forecasts import forecast_frame
-from streamgp.metrics.shares import percents
+from streamgp.evaluation.metrics.shares import percents
 from streamgp.service.config import StreamConfig
 from streamgp.service.keyed_model import TIME, KeyedModel
 from streamgp.service.live_stream import LiveStream
@@ -76,7 +76,7 @@ def _of_keys(
         raise Problem(404, f"key: expected one that has come, got {key!r:.80}")
     future = _of_key_ahead(stream.config, model, document, key, h)
     try:
-        frame = model.live.forecast(key, h, levels, future)
+        frame = model.live.forecast(key, h, future, levels)
     except DataError as error:
         raise Problem(422, f"x, times: {str(error).removeprefix('X_future: ')}") from error
     renamed = {TIME: "time"} if TIME in frame.columns else {}

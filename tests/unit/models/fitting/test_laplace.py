@@ -27,6 +27,7 @@ from streamgp.models.registry import make_spec
 from streamgp.numerics import keys
 from streamgp.numerics.checkpoint import load, save
 from streamgp.stream.learner import StreamLearner
+from streamgp.stream.settings import StreamSettings
 from streamgp.weights import Share
 
 pytestmark = pytest.mark.slow
@@ -248,7 +249,7 @@ def test_progress_has_a_step_for_the_samples():
 def test_a_learner_with_samples_goes_on_bit_for_bit(tmp_path: Path):
     X, y = rows(80)
     spec = replace(make_spec("linear", n_samples=2, lags=1), without_lags=True)
-    whole = StreamLearner(spec, num_inputs=2, warmup=40)
+    whole = StreamLearner(StreamSettings(spec, num_inputs=2, warmup=40))
     list(whole.learn(X[:60], y[:60]))
     names = ["linear", "linear sample 2", "linear without lags", "linear sample 2 without lags"]
     assert [expert.name for expert in whole.experts] == names

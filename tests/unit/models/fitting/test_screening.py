@@ -6,6 +6,7 @@ import pytest
 from streamgp.models.fitting.screening import screen
 from streamgp.models.registry import make_spec
 from streamgp.stream.learner import StreamLearner
+from streamgp.stream.settings import StreamSettings
 
 pytestmark = pytest.mark.slow
 
@@ -78,7 +79,7 @@ def test_one_absurd_target_in_the_warm_up_is_not_fitted(robust: bool):
     broken = np.where(np.arange(200) == 100, 1e3, y)
     scales, gains = [], []
     for target in (y, broken):
-        learner = StreamLearner(make_spec("linear", robust=robust), num_inputs=2, warmup=200)
+        learner = StreamLearner(StreamSettings(make_spec("linear", robust=robust), num_inputs=2, warmup=200))
         list(learner.learn(X, target[:, None]))
         scales.append(learner.target_scale[0])
         gains.append(learner.experts[0].gain)

@@ -11,8 +11,8 @@ import pytest
 from scipy.stats import norm
 
 from streamgp.bases import Fourier, Linear, Spline, UserFunction
-from streamgp.core import OnlineModel
 from streamgp.filters.dynamics import Dynamics, mean_reverting, parse, random_walk, static
+from streamgp.models.contract import OnlineModel
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import Ensemble, ensemble
 from streamgp.numerics import keys

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from oracles.dense import dense_covariance
 from oracles.forecast_loop import forecast_loop
 from streamgp.bases import Fourier, Linear
-from streamgp.core import Predictive
 from streamgp.filters.dynamics import parse
 from streamgp.filters.noise import parse as parse_noise
+from streamgp.likelihoods import Predictive
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import Ensemble, ensemble
 from streamgp.models.gaussian.state import EnsembleState

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from streamgp.core import recalibration
-from streamgp.core.noise_by_input import NoiseByInput
-from streamgp.filters.noise import CONSTANT_NOISE, NoiseKinds
+from streamgp.filters.noise import CONSTANT_NOISE, parse
+from streamgp.likelihoods import recalibration
+from streamgp.likelihoods.noise_by_input import NoiseByInput
 from streamgp.models.gaussian import row_scoring
 from streamgp.models.gaussian.delayed_feedback import ScoringState, learn_from_targets
 from streamgp.models.gaussian.row_scoring import RowScoring
@@ -14,7 +14,7 @@ from streamgp.weights import present
 from streamgp.weights.by_name import make_rule
 
 ROWS, FILTERS, WIDTH = 60, 6, 3
-KINDS = NoiseKinds((None, 0.99, 0.9), (0.0, 0.0, 0.6))
+KINDS = parse(["constant", 0.99, "adaptive 0.9 ar 0.6"])
 WHICH = np.array([0, 2])
 
 
@@ -28,13 +28,13 @@ def form(request, monkeypatch):
 
 
 def rule_of(name, kinds):
-    groups = np.repeat([0, 0, 1, 1, 2, 2], len(kinds.discounts)).tolist()
+    groups = np.repeat([0, 0, 1, 1, 2, 2], len(kinds)).tolist()
     return make_rule(name, groups, delta=0.02, share_rate=0.01, switch=0.1)
 
 
 def given(kinds, rule, outputs, layer=True, levels=True):
     noise = None if kinds is CONSTANT_NOISE else kinds.init(FILTERS, outputs)
-    num_experts = FILTERS * len(kinds.discounts)
+    num_experts = FILTERS * len(kinds)
     weights = rule.init(np.full(num_experts, -np.log(num_experts)))
     found = NoiseByInput.start(outputs, len(WHICH)) if layer else None
     return ScoringState(weights, noise, None, recalibration.start(outputs) if levels else None, found)
@@ -73,7 +73,7 @@ def check(rule, kinds, outputs, *, guarded=True, asleep=None, layer=True, levels
     loc, var, X, y, gap, is_outlier = rows
     if asleep is not None:
         loc[:, asleep], var[:, asleep], is_outlier[:, asleep] = np.nan, np.nan, False
-    sizes = Sizes(FILTERS, len(kinds.discounts), outputs, WIDTH)
+    sizes = Sizes(FILTERS, len(kinds), outputs, WIDTH)
     scoring = RowScoring(rule, kinds, state, asleep, WHICH if layer else None, sizes, 0.01)
     found = one_by_one(scoring, rows, guarded)
     after, predictive, rules, flagged, scores = learn_from_targets(
@@ -173,7 +173,7 @@ def test_the_state_that_was_given_stays_as_it_is(form):
     rule = rule_of("auto", KINDS)
     state = given(KINDS, rule, 1)
     before = [np.array(a) for a in (*state.noise, *leaves(state.layer), state.levels)]
-    sizes = Sizes(FILTERS, len(KINDS.discounts), 1, WIDTH)
+    sizes = Sizes(FILTERS, len(KINDS), 1, WIDTH)
     scoring = RowScoring(rule, KINDS, state, None, WHICH, sizes, 0.0)
     one_by_one(scoring, rows_of(1), True)
     kept = scoring.state

@@ -10,8 +10,8 @@ from scipy.stats import chi2, kstest, multivariate_normal
 
 from oracles.dense import dense_covariance
 from streamgp.bases import Fourier
-from streamgp.core import Predictive
 from streamgp.filters.dynamics import mean_reverting, random_walk, static
+from streamgp.likelihoods import Predictive
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import ensemble
 from streamgp.numerics import keys

@@ -18,6 +18,7 @@ from streamgp.models.registry import make_spec
 from streamgp.models.spec import Spec
 from streamgp.numerics import keys
 from streamgp.stream.learner import StreamLearner
+from streamgp.stream.settings import StreamSettings
 
 pytestmark = pytest.mark.slow
 
@@ -199,7 +200,7 @@ def test_what_the_experts_know_after_the_warm_up(posterior: str):
     rng = np.random.default_rng(3)
     X = 5.0 + 3.0 * rng.normal(size=(n, 2))
     y = 100.0 + X @ [[4.0], [-2.0]] + rng.normal(size=(n, 1))
-    learner = StreamLearner(make_spec("linear", warmup_posterior=posterior), num_inputs=2, warmup=n)
+    learner = StreamLearner(StreamSettings(make_spec("linear", warmup_posterior=posterior), num_inputs=2, warmup=n))
     list(learner.learn(X, y))
     noise = learner.state.model.groups[0].noise
     v, s2 = float(noise.prior_var.squeeze()), float(noise.noise_var.squeeze())
@@ -276,7 +277,7 @@ def test_a_relation_that_starts_after_a_barren_warm_up_is_found():
     X = rng.normal(size=(600, 2))
     y = np.where(np.arange(600) < 100, 5.0, np.sin(2.0 * X[:, 0]) + 0.05 * rng.normal(size=600))
     spec = make_spec("default", bases=["linear", "fourier"], features_per_basis=100)
-    learner = StreamLearner(spec, num_inputs=2, warmup=100)
+    learner = StreamLearner(StreamSettings(spec, num_inputs=2, warmup=100))
     mean = np.concatenate([info.predictive.mean[:, 0] for info in learner.learn(X, y[:, None])])
     starts = {f"fourier {start} unfitted" for start in ("0.1", "1", "10")}
     assert {expert.basis for expert in learner.experts if not expert.basis.startswith("provisional")} == {
@@ -290,7 +291,7 @@ def test_a_relation_that_starts_after_a_barren_warm_up_is_found():
 def check_odd_data(kind: str, bases: list[str]) -> None:
     X, y, length = columns(kind)
     spec = make_spec("oebe", bases=bases, features_per_basis=10)
-    learner = StreamLearner(spec, num_inputs=X.shape[1], warmup=length)
+    learner = StreamLearner(StreamSettings(spec, num_inputs=X.shape[1], warmup=length))
     for part in (info.predictive for info in learner.learn(X, y[:, None])):
         assert np.isfinite(part.loc).all()
         assert (np.asarray(part.var) > 0.0).all()
