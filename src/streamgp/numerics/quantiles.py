@@ -19,8 +19,8 @@ _TOLERANCE = 1e-10
 # The search in double precision starts where one in single precision, with this tolerance, ends.
 _ROUGH_TOLERANCE = 1e-4
 _MAX_STEPS = 100
-# The kernel in C finds those of so many mixtures at most; of more, NumPy's vectors take no longer.
-_FEW = 8
+# The kernel in C finds those of mixtures of so many components together at most; of more, NumPy's vectors are faster.
+_FEW = 4_000
 
 
 class _Search(NamedTuple):
@@ -39,7 +39,7 @@ def mixture_quantiles(m: Mixtures, probabilities: Sequence[Any]) -> list[Float[A
     """
     xp = namespace(m.loc)
     mean, std = moments(m)
-    if xp is np and len(mean) <= _FEW and mean.dtype == np.float64 and _compiled() is not None:
+    if xp is np and m.loc.size <= _FEW and mean.dtype == np.float64 and _compiled() is not None:
         return [_by_kernel(m, mean, std, probability) for probability in probabilities]
     rough = _standardised(m, mean, std) if xp is np else None
     found = []
