@@ -30,9 +30,13 @@ class RowFilter:
     ----------
     beliefs, dynamics, noise
         Of the group, stacked; the beliefs are copied.
+    first
+        Rows after which the buffer is folded in for the first time: not all groups are to do so at the same row.
     """
 
-    def __init__(self, beliefs: FilterState, dynamics: Dynamics, noise: ExpertVariances) -> None:
+    def __init__(
+        self, beliefs: FilterState, dynamics: Dynamics, noise: ExpertVariances, first: int = PENDING
+    ) -> None:
         # Each output's mean as a row, so that a product with phi reads it in order.
         self.mean = np.array(np.swapaxes(np.asarray(beliefs.mean), -1, -2), order="C")
         G, R, F, _ = beliefs.cov.shape
@@ -47,6 +51,7 @@ class RowFilter:
         self.pending = np.empty((G, R, PENDING, F))
         self.decay, self.process_variance = np.empty((2, G, R))
         self._empty()
+        self._most = first
         self._tau, (self.shrink, self.grown) = np.nan, np.empty((2, G, R))
         kept = self.mean, self.pending, self.decay, self.process_variance, self.shrink, self.grown
         arrays = RowArrays(*kept, self.noise_var, self.least_var)
@@ -120,7 +125,7 @@ class RowFilter:
         learn = self._learn_in_numpy if self._kernel is None else self._kernel.learn
         learn(prediction, step, std, self.count)
         self.count += 1
-        if self.count == PENDING or (self.reverts and self.decay.min() < MIN_DECAY):
+        if self.count == self._most or (self.reverts and self.decay.min() < MIN_DECAY):
             self._fold()
 
     def _learn_in_numpy(self, prediction: RowPrediction, step: np.ndarray, std: np.ndarray, count: int) -> None:
@@ -146,6 +151,7 @@ class RowFilter:
         waiting = self.pending[:, :, : self.count]
         self.cov.fold(waiting, self.decay if self.reverts else None, self.process_variance if self.moves else None)
         self._empty()
+        self._most = PENDING
 
     def flush(self) -> FilterState:
         """Fold the buffer into the covariances, and return the beliefs."""

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from streamgp.filters.dynamics import Dynamics
-from streamgp.filters.engine.rowfilter import RowFilter, RowPrediction
+from streamgp.filters.engine.rowfilter import PENDING, RowFilter, RowPrediction
 from streamgp.filters.kalman import ExpertVariances, FilterState
 from streamgp.numerics import tree
 
@@ -28,6 +28,8 @@ class RowStack:
         The position of every filter in the user's order.
     awake
         Which of them work.
+    turn
+        The place of this stack among all, as a share in (0, 1]: each folds its buffers at rows of its own.
     """
 
     def __init__(
@@ -36,6 +38,7 @@ class RowStack:
         parts: Sequence[tuple[FilterState, Dynamics, ExpertVariances]],
         places: Int[np.ndarray, " n"],
         awake: Bool[np.ndarray, " n"],
+        turn: float,
     ) -> None:
         self._copies = [part[0].mean.shape[0] for part in parts]
         joined = tree.map(lambda *a: np.concatenate(a), *parts)
@@ -52,7 +55,7 @@ class RowStack:
         ends = np.cumsum(self._copies).tolist()
         self._slices = list(zip([0, *ends[:-1]], ends, strict=True))
         self._phi = np.empty((ends[-1], self._beliefs.mean.shape[2]))
-        self.filters = RowFilter(*joined)
+        self.filters = RowFilter(*joined, first=max(1, int(turn * PENDING)))
 
     @property
     def is_empty(self) -> bool:

@@ -82,8 +82,8 @@ class SingleRow:
         self._scores: list[float] = []  # log densities of the rows learnt
         asleep = np.zeros(len(self._model.order), bool) if self._resting is None else self._resting.asleep
         self._stacks = [
-            RowStack(members, [parts[i] for i in members], places, ~asleep[places])
-            for members, places in zip(self._members, self._order, strict=True)
+            RowStack(members, [parts[i] for i in members], places, ~asleep[places], turn / len(self._members))
+            for turn, (members, places) in enumerate(zip(self._members, self._order, strict=True), 1)
         ]
         self._working = [stack for stack in self._stacks if not stack.is_empty]
         self._places = np.concatenate([stack.places for stack in self._working])
