@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.likelihoods import Categorical, Likelihood, NegativeBinomial, Poisson
+from streamgp.likelihoods import Categorical, Likelihood, NegativeBinomial, Ordinal, Poisson
 from streamgp.likelihoods.binary import Logistic
 from streamgp.likelihoods.categorical import SLOPE, contrasts
 from streamgp.likelihoods.step import MAX_HALVINGS, MAX_STEPS, ROUNDING, TOLERANCE
 from streamgp.numerics.native import address, function, structure
 
-_BINARY, _CLASSES, _POISSON, _NEGATIVE_BINOMIAL = range(4)
+_BINARY, _CLASSES, _POISSON, _NEGATIVE_BINOMIAL, _GRADES = range(5)
+_KNOWN = Categorical, Logistic, Ordinal, Poisson, NegativeBinomial
 _COUNTS = "kind", "experts", "rows", "latents", "classes", "most_steps", "most_halvings"
 _NUMBERS = "slope", "tolerance", "rounding", "clear"
 _ARRAYS = "intercept", "dispersion", "contrasts", "y", "mask", "cov", "loc", "own_loc", "own_cov", "shift", "shrink"
@@ -50,12 +51,17 @@ class LaplaceKernel:
 
 def takes(likelihood: Likelihood) -> bool:
     """Return whether the kernel was built, and knows the likelihood."""
-    return type(likelihood) in (Categorical, Logistic, Poisson, NegativeBinomial) and _compiled() is not None
+    return type(likelihood) in _KNOWN and _compiled() is not None
 
 
 def _described(likelihood: Any, experts: int) -> tuple[int, int, float, dict[str, Float[np.ndarray, "..."]]]:
     """Return the kind of a likelihood, its classes, the slope of its log odds and its hyperparameters by expert."""
-    intercept, kind = np.asarray(likelihood.intercept, np.float64), type(likelihood)
+    kind = type(likelihood)
+    if kind is Ordinal:
+        thresholds = likelihood.thresholds()
+        each = thresholds.shape[-1]
+        return _GRADES, each + 1, 0.0, {"intercept": _each(thresholds, (experts, each))}
+    intercept = np.asarray(likelihood.intercept, np.float64)
     if kind is Categorical and likelihood.num_classes > 2:
         J = likelihood.num_classes
         given = {"intercept": _each(intercept, (experts, J)), "contrasts": np.ascontiguousarray(contrasts(J))}

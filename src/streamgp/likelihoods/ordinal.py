@@ -122,14 +122,15 @@ class Ordinal(Likelihood):
     def sample(self, draws: np.random.Generator, f: Float[Values, "... 1"]) -> Float[Values, "..."]:
         """Draw grades: those of the latent values with noise."""
         noisy = f[..., 0] + draws.normal(size=f.shape[:-1])
-        return (noisy[..., None] > self._thresholds()).sum(-1).astype(float)
+        return (noisy[..., None] > self.thresholds()).sum(-1).astype(float)
 
-    def _thresholds(self) -> Any:
+    def thresholds(self) -> Any:
+        """Return the J - 1 thresholds between neighbouring grades."""
         first = self.first[..., None]
         return np.concatenate([first, first + np.cumsum(self.gaps, axis=-1)], axis=-1)
 
     def _log_grades(self, mean: Any, scale: Any) -> Any:
-        z = (self._thresholds() - mean[..., None]) / np.asarray(scale)[..., None]
+        z = (self.thresholds() - mean[..., None]) / np.asarray(scale)[..., None]
         below, above = log_ndtr(z), log_ndtr(-z)
         # Between thresholds, the difference of the tails on the side where they are small.
         upper = z[..., :-1] > 0.0
@@ -141,7 +142,7 @@ class Ordinal(Likelihood):
 
     def _around(self, y: Any) -> tuple[Any, Any]:
         """Return the thresholds below and above the grade."""
-        t = self._thresholds()
+        t = self.thresholds()
         infinity = np.full((*t.shape[:-1], 1), np.inf)
         padded = np.concatenate([-infinity, t, infinity], axis=-1)
         return picked(padded, y), picked(padded, np.asarray(y) + 1.0)

@@ -5,7 +5,7 @@ import pytest
 
 from streamgp.filters import laplace
 from streamgp.filters.laplace_kernel import takes
-from streamgp.likelihoods import Categorical, NegativeBinomial, Poisson
+from streamgp.likelihoods import Categorical, NegativeBinomial, Ordinal, Poisson
 from streamgp.likelihoods.binary import Logistic
 
 EXPERTS, ROWS = 5, 12
@@ -16,6 +16,8 @@ LIKELIHOODS = {
     "three classes": Categorical(3, RNG.normal(size=(EXPERTS, 3))),
     "nine classes": Categorical(9, RNG.normal(size=(EXPERTS, 9))),
     "logistic": Logistic(RNG.normal(size=EXPERTS)),
+    "two grades": Ordinal(RNG.normal(size=EXPERTS), np.empty((EXPERTS, 0))),
+    "five grades": Ordinal(RNG.normal(size=EXPERTS), RNG.uniform(0.05, 2.0, (EXPERTS, 3))),
     "Poisson": Poisson(RNG.normal(size=EXPERTS)),
     "negative binomial": NegativeBinomial(RNG.normal(size=EXPERTS), np.array([0.1, 1.0, 30.0, 1e4, 1e8])),
 }
@@ -26,7 +28,9 @@ def block(likelihood, scale, seed=0):
     size = ROWS * C
     root = rng.normal(size=(EXPERTS, size, size)) * np.sqrt(scale / size)
     K, loc = root @ np.swapaxes(root, -1, -2), np.sqrt(scale) * rng.normal(size=(EXPERTS, ROWS, C))
-    most = getattr(likelihood, "num_classes", 2 if isinstance(likelihood, Logistic) else 30)
+    most = 2 if isinstance(likelihood, Logistic) else getattr(likelihood, "num_classes", 30)
+    if isinstance(likelihood, Ordinal):
+        most = likelihood.gaps.shape[-1] + 2
     return K, loc, rng.integers(0, most, ROWS).astype(float), rng.random(ROWS) < 0.8
 
 
@@ -74,7 +78,7 @@ def test_counts_of_any_size(name, monkeypatch):
     check(here, there, 1e-7)
 
 
-@pytest.mark.parametrize("name", ["two classes", "three classes", "logistic"])
+@pytest.mark.parametrize("name", ["two classes", "three classes", "logistic", "two grades", "five grades"])
 def test_labels_that_nobody_expects(name, monkeypatch):
     K, loc, y, mask = block(LIKELIHOODS[name], 1.0)
     loc[0], loc[1, ::2], loc[2] = 60.0, -800.0, 1e5

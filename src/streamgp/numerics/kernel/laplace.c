@@ -1,6 +1,6 @@
 /* Laplace steps along a block of rows: `_steps` of streamgp/filters/laplace.py and `laplace_step` of
- * streamgp/likelihoods/step.py, whose forms in NumPy are the oracles, with the likelihoods of binary.py, categorical.py
- * and counts.py there.
+ * streamgp/likelihoods/step.py, whose forms in NumPy are the oracles, with the likelihoods of binary.py, categorical.py,
+ * counts.py and ordinal.py there.
  */
 #include <float.h>
 #include <math.h>
@@ -8,13 +8,13 @@
 
 #include "kernel.h"
 
-enum { BINARY, CLASSES, POISSON, NEGATIVE_BINOMIAL };
+enum { BINARY, CLASSES, POISSON, NEGATIVE_BINOMIAL, GRADES };
 
 /* Arrays of `LaplaceKernel`: of e experts, n rows and C latent values; what is not needed is NULL. */
 typedef struct {
     int64_t kind, experts, rows, latents, classes, most_steps, most_halvings;
     double slope, tolerance, rounding, clear;
-    const double *intercept, *dispersion, *contrasts; /* e, or e x classes; e; C x classes */
+    const double *intercept, *dispersion, *contrasts; /* e, or of each class or threshold; e; C x classes */
     const double *y;                                  /* n */
     const uint8_t *mask;                              /* n */
     double *cov, *loc;                                /* e x nC x nC, e x nC: of all rows, changed as steps are taken */
@@ -76,6 +76,60 @@ static void expand_negative_binomial(const target_t *t, double f, double *value,
     *precision = (y + r) * (rest * share);
 }
 
+static const double ROOT_2 = 1.4142135623730950488, ROOT_PI = 1.7724538509055160273, TINY = DBL_MIN;
+
+/* Return exp(x^2) erfc(x); far out by its continued fraction. */
+static double erfcx(double x)
+{
+    if (x < 5.0)
+        return exp(x * x) * erfc(x);
+    double rest = x;
+    for (int k = 40; k > 0; k--)
+        rest = x + 0.5 * k / rest;
+    return 1.0 / (ROOT_PI * rest);
+}
+
+static double normal_density(double z) { return exp(-0.5 * z * z) / (ROOT_2 * ROOT_PI); }
+
+/* Expand the log of the probability below z, which falls or rises with the latent value: that of an end grade. */
+static void expand_tail(double z, double sign, double *value, double *gradient, double *precision)
+{
+    double slope = z < 37.0 ? ROOT_2 / ROOT_PI / erfcx(-z / ROOT_2) : 0.0, squared = 1.0 / (z * z);
+    *value = z < -1.0 ? log(0.5 * erfcx(-z / ROOT_2)) - 0.5 * z * z : log1p(-0.5 * erfc(z / ROOT_2));
+    *gradient = sign * slope;
+    *precision = z < -60.0 ? 1.0 - squared * (1.0 - squared * (6.0 - 50.0 * squared)) : slope * (slope + z);
+}
+
+/* A grade between its thresholds, mirrored so that its middle is no less than zero. */
+static void expand_grade(const target_t *t, double f, double *value, double *gradient, double *precision)
+{
+    int64_t last = t->s->classes - 1, y = (int64_t)t->y;
+    const double *thresholds = t->s->intercept + t->expert * last;
+    if (y == 0 || y == last) {
+        expand_tail(y ? f - thresholds[last - 1] : thresholds[0] - f, y ? 1.0 : -1.0, value, gradient, precision);
+        return;
+    }
+    double low = thresholds[y - 1] - f, high = thresholds[y] - f, at_near, at_far;
+    int mirrored = low + high < 0.0;
+    double near = mirrored ? -high : low, far = mirrored ? -low : high;
+    if (near > 30.0) { /* probabilities too small for numbers */
+        double ratio = exp(-0.5 * (far - near) * (far + near));
+        double mills = ROOT_PI / ROOT_2 * (erfcx(near / ROOT_2) - ratio * erfcx(far / ROOT_2));
+        mills = fmax(mills, TINY);
+        at_near = 1.0 / mills;
+        at_far = at_near * ratio;
+        *value = log(mills) - 0.5 * near * near - log(ROOT_2 * ROOT_PI);
+    } else {
+        double beyond = ndtr(-far), p = fmax(ndtr(-near) - beyond, TINY);
+        at_near = normal_density(near) / p;
+        at_far = normal_density(far) / p;
+        *value = p > 0.5 ? log1p(-ndtr(near) - beyond) : log(p);
+    }
+    double at_high = mirrored ? at_near : at_far, at_low = mirrored ? at_far : at_near, both = at_high - at_low;
+    *gradient = -both;
+    *precision = fmin(fmax(high * at_high - low * at_low + both * both, 0.0), 1.0);
+}
+
 static void expand_classes(const target_t *t, const double *f, double *value, double *gradient, double *precision)
 {
     int64_t C = t->s->latents, J = t->s->classes, own = (int64_t)t->y;
@@ -132,6 +186,9 @@ static void look(const target_t *t, point_t *at)
         break;
     case NEGATIVE_BINOMIAL:
         expand_negative_binomial(t, *f, &at->value, at->gradient, at->precision);
+        break;
+    case GRADES:
+        expand_grade(t, *f, &at->value, at->gradient, at->precision);
         break;
     default:
         expand_classes(t, f, &at->value, at->gradient, at->precision);
