@@ -35,6 +35,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from streamgp.numerics import mixtures
 from streamgp.numerics.arrays import AnyArray, is_jax, namespace, scan
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.module import Module
@@ -147,11 +148,7 @@ def features(
     """Return the features of rows of which mixtures were predicted, from these `inputs` of theirs."""
     xp = namespace(X, log_weights, loc, var)
     with np.errstate(over="ignore", invalid="ignore"):
-        weights = xp.exp(log_weights)[:, :, None]
-        m = (weights * loc).sum(1)
-        off = loc - m[:, None]
-        v = (weights * (var + off * off)).sum(1)
-        return of_moments(inputs, X, m, v)
+        return of_moments(inputs, X, *mixtures.moments_of_rows(xp.exp(log_weights), loc, var))
 
 
 def of_moments(

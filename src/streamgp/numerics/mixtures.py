@@ -104,3 +104,13 @@ def moments(m: Mixtures) -> tuple[Float[AnyArray, " c"], Float[AnyArray, " c"]]:
     xp = namespace(m.loc)
     mean = (m.weights * m.loc).sum(1)
     return mean, xp.sqrt((m.weights * (m.var + xp.square(m.loc - mean[:, None]))).sum(1))
+
+
+def moments_of_rows(
+    weights: Float[AnyArray, "n k"], loc: Float[AnyArray, "n k e"], var: Float[AnyArray, "n k e"]
+) -> tuple[Float[AnyArray, "n e"], Float[AnyArray, "n e"]]:
+    """Return mean and variance of each output of rows: within the components plus between their means."""
+    weights = weights[:, :, None]
+    mean = (weights * loc).sum(1)
+    off = loc - mean[:, None]
+    return mean, (weights * (var + off * off)).sum(1)

@@ -11,8 +11,9 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from streamgp.core import AnyArray, Described, Info, Predictive, RowEngine, StreamModel, namespace, recalibration
+from streamgp.core import AnyArray, Described, Info, Predictive, RowEngine, StreamModel, namespace
 from streamgp.core.noise_by_input import NoiseByInput
+from streamgp.core.recalibration_by_spread import RecalibrationBySpread
 from streamgp.filters.engine import cpu, devices
 from streamgp.filters.engine.blocks import Group, group_by_shape, split_by_group, stack
 from streamgp.filters.engine.clock import advance, elapsed
@@ -89,7 +90,7 @@ class Ensemble(StreamModel):
         pending = (
             PendingForecasts.empty(horizon, len(self.order), self.num_outputs, noise, layer) if horizon else None
         )
-        levels = recalibration.start(self.num_outputs) if self.recalibrated else None
+        levels = RecalibrationBySpread.start(self.num_outputs) if self.recalibrated else None
         who = Resting.start(len(self.order)) if self.rests and not horizon else None
         first, no_time = prior_weights(self.rule, self.log_prior), np.full((), np.nan, self.time_unit.dtype)
         return EnsembleState(tuple(filters), first, no_time, noise, pending, levels, who, layer)
@@ -305,7 +306,8 @@ def ensemble(
     guarded
         Whether every filter has a guard against outliers (see `streamgp.filters.guard`).
     recalibrated
-        Whether the mixture's levels are recalibrated as the stream goes on (see `streamgp.core.recalibration`).
+        Whether the mixture's levels are recalibrated as the stream goes on (see
+        `streamgp.core.recalibration_by_spread`).
     rests
         Whether filters of next to no weight rest (see `streamgp.models.gaussian.resting`).
     noise_inputs

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from streamgp.core import noise_by_input, recalibration
+from streamgp.core import noise_by_input, recalibration, recalibration_by_spread
 from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.engine.blocks import member
 from streamgp.models.gaussian.model import Ensemble
@@ -57,7 +57,7 @@ class Paths:
         self._rng, self._n, self._outputs = rng, n, model.num_outputs
         self._time_unit = float(model.time_unit)
         self._inputs, self._layer = model.noise_inputs, tree.map(np.asarray, state.layer)
-        self._levels = None if state.levels is None else np.asarray(state.levels)
+        self._levels = tree.map(np.asarray, state.levels)
         kinds = len(model.noise.discounts)
         filters = tree.map(np.asarray, state.filters)
         slots = [
@@ -138,7 +138,8 @@ class Paths:
         if self._levels is None:
             return y
         new, n = np.empty_like(y), len(y)
-        for e, shares in enumerate(recalibration.shares(self._levels)):
+        spread = recalibration_by_spread.half_log(y.var(0)[None])
+        for e, shares in enumerate(self._levels.shares_of_all(spread)[0]):
             levels = recalibration.level(np.tile(shares, (n, 1)), (np.arange(n) + 0.5) / n)
             order = np.argsort(y[:, e], kind="stable")
             moved = np.interp(levels * n - 0.5, np.arange(n), y[order, e])

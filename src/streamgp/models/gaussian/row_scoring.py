@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from streamgp.core import noise_by_input, recalibration
+from streamgp.core import noise_by_input
+from streamgp.core.recalibration_by_spread import log_spread
 from streamgp.filters.noise import NoiseKinds, NoiseState
 from streamgp.models.gaussian.delayed_feedback import ScoringState, drop_non_finite, fill_missing_density
 from streamgp.models.gaussian.target_values import mixed_levels, target_levels, target_values
@@ -13,6 +14,8 @@ from streamgp.numerics.arrays import logsumexp
 from streamgp.weights import OUTLIER_LOG_DENSITY, Mixture, WeightRule, present
 from streamgp.weights.scan import learn_row
 from streamgp.weights.stacked import StackedRules
+
+_ALL = np.ones(1, bool)
 
 
 class Experts(NamedTuple):
@@ -26,7 +29,8 @@ class Experts(NamedTuple):
 class _Mixture(NamedTuple):
     """Log weights, means and variances of the experts, of which none is not finite.
 
-    And the variances with the noise that the row's inputs tell, and the features of that (None: they tell nothing).
+    And the variances with the noise that the row's inputs tell, and the features of that (None: they tell nothing);
+    and the log spread of it all (None: without recalibration).
     """
 
     log_weights: np.ndarray
@@ -34,6 +38,7 @@ class _Mixture(NamedTuple):
     var: np.ndarray
     wider: np.ndarray | None
     phi: np.ndarray | None
+    log_spread: np.ndarray | None
 
 
 class RowScoring:
@@ -137,13 +142,18 @@ class RowScoring:
         self, experts: Experts, row: Float[np.ndarray, "1 w"]
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
         """Return log weights, means, variances and degrees of freedom of the experts in the prediction of a `row`."""
-        log_weights, loc, var, wider, _ = self._mixture(experts, row)
-        return log_weights, loc, var if wider is None else wider, experts.dof
+        mixed = self._mixture(experts, row)
+        return mixed.log_weights, mixed.loc, mixed.var if mixed.wider is None else mixed.wider, experts.dof
 
     def factor(self, experts: Experts, row: Float[np.ndarray, "1 w"]) -> Float[np.ndarray, "1 e"] | None:
         """Return by what noise that follows the inputs multiplies the variances of a `row`; None if it does not."""
         phi = self._mixture(experts, row).phi
         return None if phi is None or self.layer is None else self.layer.factor(phi)
+
+    def shares(self, experts: Experts, row: Float[np.ndarray, "1 w"]) -> Float[np.ndarray, "1 e j"] | None:
+        """Return the shares of the recalibration of a `row`; None where there is none."""
+        spread = self._mixture(experts, row).log_spread
+        return None if self.levels is None or spread is None else self.levels.shares_of_all(spread)
 
     @property
     def rules(self) -> Float[np.ndarray, " r"] | None:
@@ -155,11 +165,13 @@ class RowScoring:
         """Return what `mixture` does, with the features of its noise; kept until a row is learnt."""
         if self._mixed is None or self._mixed[0] is not experts:
             log_weights, loc, var = drop_non_finite(self.log_weights, *experts[:2])
-            phi = wider = None
+            phi = wider = spread = None
             if self.layer is not None:
                 phi = noise_by_input.features(self._inputs, row, log_weights[None], loc[None], var[None])
                 wider = var * self.layer.factor(phi)
-            self._mixed = experts, _Mixture(log_weights, loc, var, wider, phi)
+            if self.levels is not None:
+                spread = log_spread(log_weights[None], loc[None], (var if wider is None else wider)[None])
+            self._mixed = experts, _Mixture(log_weights, loc, var, wider, phi, spread)
         return self._mixed[1]
 
     def _learn_levels(
@@ -174,15 +186,15 @@ class RowScoring:
         """Let noise by input and recalibration learn at which levels the targets came."""
         if self.levels is None and self.layer is None:
             return
-        log_weights, loc, _, wider, phi = self._mixture(experts, row)
+        log_weights, loc, _, wider, phi, spread = self._mixture(experts, row)
         u = mixed_levels(log_weights[None], below)
         if self.layer is not None and wider is not None and phi is not None:
-            square = noise_by_input.squared_scores(u, np.ones(1, bool), np.array([flagged]))
+            square = noise_by_input.squared_scores(u, _ALL, np.array([flagged]))
             self.layer, *_ = self.layer.learn_rows(phi, square)
             if self.levels is not None:
                 u = mixed_levels(log_weights[None], target_levels(loc[None], wider[None], dof, y, self._copies))
-        if self.levels is not None:
-            self.levels = recalibration.learn(self.levels, u[0])
+        if self.levels is not None and spread is not None:
+            self.levels, _ = self.levels.learn_rows(u, spread, _ALL)
 
     def _weigh(self, density: Float[np.ndarray, " k"], outlying: Bool[np.ndarray, " k"] | None, least: float) -> None:
         """Let the rules learn what the experts said of a row."""

@@ -120,8 +120,9 @@ class SingleRow:
             weights = trimmed(np.exp(log_weights), self._trim)
             mean = weights @ loc
             variance = weights @ (var + np.square(loc - mean))
-            if self._scoring.levels is not None:
-                variance = variance * recalibration.variance_factor(recalibration.shares(self._scoring.levels))
+            shares = self._scoring.shares(self._experts(filters), filters.row)
+            if shares is not None:
+                variance = variance * recalibration.variance_factor(shares)[0]
             self._moments = found = np.asarray(mean)[None], np.asarray(variance)[None]
         return found
 
@@ -132,14 +133,13 @@ class SingleRow:
         filters = self._predict_filters(X, times, extra, ahead)
         log_weights, loc, var, dof = self._mixture(filters)
         center, scale = self._targets
-        shares = None if self._scoring.levels is None else recalibration.shares(self._scoring.levels)[None]
         return Predictive(
             log_weights[None],
             (center + scale * loc)[None],
             (scale**2 * var)[None],
             None if dof is None else dof[None],
             self._trim,
-            shares,
+            self._scoring.shares(self._experts(filters), filters.row),
             noise=self._scoring.factor(self._experts(filters), filters.row),
         )
 

@@ -1,0 +1,164 @@
+"""The recalibration that a row gets, by how large a spread is predicted of it: three maps, learnt from row to row.
+
+What errors look like goes with their size. Where little is expected, now and then a target is far out; where much is,
+most come near. One map of levels (see `streamgp.core.recalibration`) for all rows then covers too little of the one
+kind and too much of the other. So there are three, at small, usual and large spreads: with l for the log standard
+deviation of the mixture, and t for l less its running mean over its running standard deviation, they count by
+
+    a = (min(max(-t, 0), 1), the rest, min(max(t, 0), 1)),
+
+and a row's shares are the sum of a_m v_m. All of it is known before the target, and moves steadily with l. As many
+rows as a map counts for, it learns of: with r for the responsibilities of its factors, by a step of online EM,
+
+    c_m <- (1 - 0.02 a_m) c_m + a_m r_m,   v_m = c_m / sum c_m.
+
+Where the mixture is right as it is, all that a map learns is error. So each is mixed with the map that changes
+nothing, by the probability q_m that it is better: a fixed share (Herbster and Warmuth 1998) by the density of the
+levels, learnt at the pace a_m as well.
+"""
+
+import ctypes
+from functools import cache
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from streamgp.core.recalibration import FACTOR_ONE, densities, scores
+from streamgp.numerics import mixtures, tree
+from streamgp.numerics.arrays import AnyArray, is_jax, namespace, scan
+from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.module import Module
+from streamgp.numerics.native import address, addresses, function
+
+MAPS = 3
+PRIOR = np.array([1.0, 2.5, 2.5, 10.0, 2.5, 2.5])  # counts as so many rows that each factor explained
+FORGETTING = 0.02  # of the counts, from row to row
+SWITCHING = 1e-3  # chance per row that a map begins to help, or ceases to
+START = np.array([20.0, -1.0, 0.1])  # rows, mean and variance of the log spread before any is known
+SPREAD_MEMORY = 0.998  # discount of the rows that these are of
+LEAST_VARIANCE = 0.01  # added to that of the log spread: what differs by less is much the same
+FURTHEST = 3.0  # standard deviations beyond which a log spread counts as that far off
+KERNEL_CONSTANTS = FORGETTING, SWITCHING, SPREAD_MEMORY, LEAST_VARIANCE, FURTHEST
+_LEAST_VAR = 1e-12
+
+
+@register
+class RecalibrationBySpread(Module):
+    """What is known of the maps of every output; of several rows, one after the other, with their axis before.
+
+    Attributes
+    ----------
+    counts
+        Discounted counts of the rows that each factor explains, for each map.
+    helps
+        The probability that each map is better than none.
+    spread
+        Of the log spread: discounted number of rows, mean and variance.
+    """
+
+    counts: Float[AnyArray, "*n e m j"]
+    helps: Float[AnyArray, "*n e m"]
+    spread: Float[AnyArray, "*n e 3"]
+
+    @classmethod
+    def start(cls, num_outputs: int) -> "RecalibrationBySpread":
+        """Return what is known before any row."""
+        counts = np.tile(PRIOR, (num_outputs, MAPS, 1))
+        return cls(counts, np.full((num_outputs, MAPS), 0.5), np.tile(START, (num_outputs, 1)))
+
+    def of_output(self, e: int) -> "RecalibrationBySpread":
+        """Return what is known of one output."""
+        return tree.map(lambda a: a[e : e + 1], self)
+
+    def shares(self, log_spread: Float[AnyArray, "n e"]) -> Float[AnyArray, "n e j"]:
+        """Return the shares of every row's map, from what was known before each of them."""
+        of_maps = self.counts / self.counts.sum(-1, keepdims=True)
+        nearness = _nearness(self.spread, log_spread)
+        kept = nearness * self.helps
+        left = (nearness - kept).sum(-1)[..., None] * FACTOR_ONE.reshape((1,) * log_spread.ndim + (-1,))
+        return (kept[..., None] * of_maps).sum(-2) + left
+
+    def shares_of_all(self, log_spread: Float[AnyArray, "n e"]) -> Float[AnyArray, "n e j"]:
+        """Return the shares of rows none of which has been learnt, from what is known now."""
+        return tree.map(lambda a: a[None], self).shares(log_spread)
+
+    def learn_rows(
+        self, u: Float[AnyArray, "n e"], log_spread: Float[AnyArray, "n e"], mask: Bool[AnyArray, " n"]
+    ) -> tuple["RecalibrationBySpread", "RecalibrationBySpread"]:
+        """Learn at which levels `u` the targets of consecutive rows came; return also what was known before each.
+
+        Rows with a false `mask` teach nothing, nor does a level that is NaN. An outlier counts like any other row: it
+        is one of those that the bands are to hold, or not.
+        """
+        xp = namespace(u, mask, log_spread)
+        learnt = xp.isfinite(u) & mask[:, None]
+        density = densities(scores(xp.where(learnt, u, 0.5)))
+        compiled = None if is_jax(density, self.counts) else _compiled()
+        if compiled is not None:
+            return self._learn_compiled(compiled, density, log_spread, learnt)
+        given = tree.map(xp.asarray, self)
+        return scan(lambda state, row: (_learn(state, *row), state), given, (density, log_spread, learnt))
+
+    def _learn_compiled(
+        self, compiled: Any, density: np.ndarray, log_spread: np.ndarray, learnt: np.ndarray
+    ) -> tuple["RecalibrationBySpread", "RecalibrationBySpread"]:
+        n, E, J = density.shape
+        known = tree.map(lambda a: np.empty((n + 1, *np.shape(a))), self)
+        for a, first in zip(tree.leaves(known), tree.leaves(self), strict=True):
+            a[0] = first
+        rows = (np.ascontiguousarray(a, np.float64) for a in (density, log_spread))
+        constants = np.array(KERNEL_CONSTANTS)
+        compiled(n, E, J, address(constants), *addresses(*rows, np.ascontiguousarray(learnt), *tree.leaves(known)))
+        return tree.map(lambda a: a[-1], known), tree.map(lambda a: a[:-1], known)
+
+
+def log_spread(
+    log_weights: Float[AnyArray, "n k"], loc: Float[AnyArray, "n k e"], var: Float[AnyArray, "n k e"]
+) -> Float[AnyArray, "n e"]:
+    """Return the log standard deviation of the mixture that is predicted of each row."""
+    xp = namespace(log_weights, loc, var)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return half_log(mixtures.moments_of_rows(xp.exp(log_weights), loc, var)[1])
+
+
+def half_log(variance: Float[AnyArray, "n e"]) -> Float[AnyArray, "n e"]:
+    """Return the log of the square root of variances, within bounds; zero of what is no number."""
+    xp = namespace(variance)
+    return 0.5 * xp.log(xp.clip(xp.where(xp.isnan(variance), 1.0, variance), _LEAST_VAR, 1.0 / _LEAST_VAR))
+
+
+def _nearness(spread: Float[AnyArray, "*n e 3"], log_spread: Float[AnyArray, "*#n e"]) -> Float[AnyArray, "*n e m"]:
+    """Return how much each map counts for rows; it sums to one."""
+    xp = namespace(spread, log_spread)
+    t = (log_spread - spread[..., 1]) / xp.sqrt(spread[..., 2] + LEAST_VARIANCE)
+    small, large = xp.clip(-t, 0.0, 1.0), xp.clip(t, 0.0, 1.0)
+    return xp.stack([small, 1.0 - small - large, large], axis=-1)
+
+
+def _learn(
+    state: RecalibrationBySpread,
+    density: Float[AnyArray, "e j"],
+    log_spread: Float[AnyArray, " e"],
+    learnt: Bool[AnyArray, " e"],
+) -> RecalibrationBySpread:
+    """Learn one row; what `numerics/kernel/recalibration.c` does for many."""
+    xp = namespace(state.counts, density)
+    pace = xp.where(learnt[:, None], _nearness(state.spread, log_spread), 0.0)
+    explained = state.counts * density[:, None]
+    total = explained.sum(-1)
+    counts = (1.0 - FORGETTING * pace)[..., None] * state.counts + (pace / total)[..., None] * explained
+    odds = state.helps * total / state.counts.sum(-1)
+    helps = (1.0 - SWITCHING) * odds / (odds + 1.0 - state.helps) + 0.5 * SWITCHING
+    rows, mean, variance = (state.spread[:, i] for i in range(3))
+    most, rows = FURTHEST * xp.sqrt(variance + LEAST_VARIANCE), SPREAD_MEMORY * rows + 1.0
+    off = xp.clip(log_spread - mean, -most, most)
+    variance = variance + (off * off * (1.0 - 1.0 / rows) - variance) / rows
+    spread = xp.where(learnt[:, None], xp.stack([rows, mean + off / rows, variance], axis=-1), state.spread)
+    return RecalibrationBySpread(counts, state.helps + pace * (helps - state.helps), spread)
+
+
+@cache
+def _compiled() -> Any:
+    """Return the kernel's `learn_level_maps`; None where it was not built."""
+    return function("learn_level_maps", [ctypes.c_int64] * 3 + [ctypes.c_void_p] * 7)
