@@ -7,14 +7,15 @@ deviation of the mixture, and t for l less its running mean over its running sta
 
     a = (min(max(-t, 0), 1), the rest, min(max(t, 0), 1)),
 
-and a row's shares are the sum of a_m v_m. All of it is known before the target, and moves steadily with l. As many
-rows as a map counts for, it learns of: with r for the responsibilities of its factors, by a step of online EM,
+and a row's shares are the sum of a_m v_m. All of it is known before the target, and moves steadily with l. A map
+learns most of the rows for which it counts, but a little of all, lest it keep what was true of a kind of row that
+long has not come: with r for the responsibilities of its factors, by a step of online EM,
 
-    c_m <- (1 - 0.02 a_m) c_m + a_m r_m,   v_m = c_m / sum c_m.
+    b = 0.1 + 0.9 a,   c_m <- (1 - 0.02 b_m) c_m + b_m r_m,   v_m = c_m / sum c_m.
 
 Where the mixture is right as it is, all that a map learns is error. So each is mixed with the map that changes
-nothing, by the probability q_m that it is better: a fixed share (Herbster and Warmuth 1998) by the density of the
-levels, learnt at the pace a_m as well.
+nothing, by the probability that it is better: a fixed share (Herbster and Warmuth 1998) by the density of the levels,
+learnt at the pace b_m as well.
 """
 
 import ctypes
@@ -34,12 +35,13 @@ from streamgp.numerics.native import address, addresses, function
 MAPS = 3
 PRIOR = np.array([1.0, 2.5, 2.5, 10.0, 2.5, 2.5])  # counts as so many rows that each factor explained
 FORGETTING = 0.02  # of the counts, from row to row
+LEAST_PACE = 0.1  # at which a map learns of the rows for which it does not count
 SWITCHING = 1e-3  # chance per row that a map begins to help, or ceases to
 START = np.array([20.0, -1.0, 0.1])  # rows, mean and variance of the log spread before any is known
 SPREAD_MEMORY = 0.998  # discount of the rows that these are of
 LEAST_VARIANCE = 0.01  # added to that of the log spread: what differs by less is much the same
 FURTHEST = 3.0  # standard deviations beyond which a log spread counts as that far off
-KERNEL_CONSTANTS = FORGETTING, SWITCHING, SPREAD_MEMORY, LEAST_VARIANCE, FURTHEST
+KERNEL_CONSTANTS = FORGETTING, LEAST_PACE, SWITCHING, SPREAD_MEMORY, LEAST_VARIANCE, FURTHEST
 _LEAST_VAR = 1e-12
 
 
@@ -144,7 +146,8 @@ def _learn(
 ) -> RecalibrationBySpread:
     """Learn one row; what `numerics/kernel/recalibration.c` does for many."""
     xp = namespace(state.counts, density)
-    pace = xp.where(learnt[:, None], _nearness(state.spread, log_spread), 0.0)
+    pace = LEAST_PACE + (1.0 - LEAST_PACE) * _nearness(state.spread, log_spread)
+    pace = xp.where(learnt[:, None], pace, 0.0)
     explained = state.counts * density[:, None]
     total = explained.sum(-1)
     counts = (1.0 - FORGETTING * pace)[..., None] * state.counts + (pace / total)[..., None] * explained

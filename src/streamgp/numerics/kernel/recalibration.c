@@ -8,7 +8,7 @@ enum { MAPS = 3, MOMENTS = 3 };
 
 /* The constants of that module, in the order of its `KERNEL_CONSTANTS`. */
 typedef struct {
-    double forgetting, switching, spread_memory, least_variance, furthest;
+    double forgetting, least_pace, switching, spread_memory, least_variance, furthest;
 } rules_t;
 
 /* Learn the density (J) of a level under each factor, at the pace at which a map counts: its counts, and if it helps. */
@@ -57,7 +57,8 @@ EXPORT void learn_level_maps(int64_t n, int64_t E, int64_t J, const double *rule
         double small = fmin(fmax(-t, 0.0), 1.0), large = fmin(fmax(t, 0.0), 1.0);
         double nearness[MAPS] = {small, 1.0 - small - large, large};
         for (int m = 0; m < MAPS; m++)
-            learn_map(J, nearness[m], density + at * J, given, c + m * J, h + m);
+            learn_map(J, given->least_pace + (1.0 - given->least_pace) * nearness[m], density + at * J, given,
+                      c + m * J, h + m);
         learn_spread(log_spread[at], given, s);
     }
 }
