@@ -130,7 +130,7 @@ def half_log(variance: Float[AnyArray, "n e"]) -> Float[AnyArray, "n e"]:
     return 0.5 * xp.log(xp.clip(xp.where(xp.isnan(variance), 1.0, variance), _LEAST_VAR, 1.0 / _LEAST_VAR))
 
 
-def _nearness(spread: Float[AnyArray, "*n e 3"], log_spread: Float[AnyArray, "*#n e"]) -> Float[AnyArray, "*n e m"]:
+def _nearness(spread: Float[AnyArray, "... e 3"], log_spread: Float[AnyArray, "... e"]) -> Float[AnyArray, "... e m"]:
     """Return how much each map counts for rows; it sums to one."""
     xp = namespace(spread, log_spread)
     t = (log_spread - spread[..., 1]) / xp.sqrt(spread[..., 2] + LEAST_VARIANCE)
