@@ -174,11 +174,11 @@ def learn_from_targets(
         flagged = trust(log_weights, is_outlier) < 0.5
         scores = xp.where(flagged, xp.nan, scores)
     shares, made = None, drop_non_finite(log_weights, *experts_due[:2])
-    sound = made  # what was made for the targets that are due
+    ready = made  # for the targets that are due
     if pending is not None:
         before = _after_each(before, weighed(rule, weights))
         made = drop_non_finite(before.log_weights, loc, var)
-    u = None if levels is None and layer is None else mixed_levels(sound[0], below)
+    u = None if levels is None and layer is None else mixed_levels(ready[0], below)
     if layer is not None and inputs is not None and u is not None:
         phi = phi_due = noise_by_input.features(inputs[1], inputs[0], *made)
         if pending is not None and state.pending is not None:
@@ -186,12 +186,11 @@ def learn_from_targets(
             pending = replace(pending, features=schedule.remaining(state.pending.features, phi))
         layer, factor_due, factor = _learn_layer(layer, phi, phi_due, u, scored, flagged)
         made = _widened(made, factor)
-        sound = made if pending is None else _widened(sound, factor_due)
+        ready = made if pending is None else _widened(ready, factor_due)
         if levels is not None:
-            below = target_levels(*sound[1:], experts_due[2], y, len(kinds.discounts))
-            u = mixed_levels(sound[0], below)
+            u = mixed_levels(ready[0], target_levels(*ready[1:], experts_due[2], y, len(kinds.discounts)))
     if levels is not None and u is not None:
-        levels, shares = _learn_maps(levels, made, sound, u, scored)
+        levels, shares = _learn_maps(levels, made, ready, u, scored)
     rules = None if before.of_rules is None else xp.exp(before.of_rules)
     log_weights, loc, var = made
     loc = xp.where(mask[:, None, None], loc, xp.nan)
