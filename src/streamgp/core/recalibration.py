@@ -30,7 +30,7 @@ from streamgp.numerics.student_t import ndtr, ndtri
 STD_FACTORS = np.array([0.2, 0.4, 0.7, 1.0, 1.5, 2.5])
 FACTOR_ONE = (STD_FACTORS == 1.0).astype(float)  # the shares that change nothing
 EDGE = 4.0
-_MIN_LEVEL = float(scipy.special.ndtr(-EDGE))
+MIN_LEVEL = float(scipy.special.ndtr(-EDGE))
 _STEPS = 60
 # After a Newton step in the score as small as this, the error is of the order of its square.
 _CONVERGED = 1e-9
@@ -43,7 +43,7 @@ def below(v: Float[AnyArray, "*#batch j"], u: Float[AnyArray, "*#batch"]) -> Any
     xp = namespace(v, u)
     side = xp.minimum(u, 1.0 - u)  # G is symmetric; small levels have all their digits
     inner = (v * ndtr(_stretched(scores(side)))).sum(-1)
-    lower = xp.where(side < _MIN_LEVEL, side * _edge_density(v), inner)
+    lower = xp.where(side < MIN_LEVEL, side * _edge_density(v), inner)
     return xp.where(u > 0.5, 1.0 - lower, lower)
 
 
@@ -51,7 +51,7 @@ def log_density(v: Float[AnyArray, "*#batch j"], u: Float[AnyArray, "*#batch"]) 
     """Return log g(u), by which the log density of the mixture is raised."""
     xp = namespace(v, u)
     inner = (v * densities(scores(u))).sum(-1)
-    return xp.log(xp.where(xp.abs(u - 0.5) > 0.5 - _MIN_LEVEL, _edge_density(v), inner))
+    return xp.log(xp.where(xp.abs(u - 0.5) > 0.5 - MIN_LEVEL, _edge_density(v), inner))
 
 
 def level(v: Float[AnyArray, "*#batch j"], p: Float[AnyArray, "*#batch"]) -> AnyArray:
@@ -60,7 +60,7 @@ def level(v: Float[AnyArray, "*#batch j"], p: Float[AnyArray, "*#batch"]) -> Any
     if xp is np and (compiled := _compiled_level()) is not None:
         return _level_by_kernel(compiled, v, p)
     side = xp.minimum(p, 1.0 - p)
-    aim, near = ndtri(side), ndtri(xp.maximum(side, _MIN_LEVEL * 1e-3))
+    aim, near = ndtri(side), ndtri(xp.maximum(side, MIN_LEVEL * 1e-3))
 
     def newton(_: Any, search: tuple[AnyArray, AnyArray, AnyArray]) -> tuple[AnyArray, AnyArray, AnyArray]:
         low, high, z = search
@@ -86,7 +86,7 @@ def level(v: Float[AnyArray, "*#batch j"], p: Float[AnyArray, "*#batch"]) -> Any
                 if np.all(np.abs(search[2] - before) <= _CONVERGED * np.abs(before)):
                     break
     inner = ndtr(search[2])
-    lower = xp.where(side < _MIN_LEVEL * _edge_density(v), side / _edge_density(v), inner)
+    lower = xp.where(side < MIN_LEVEL * _edge_density(v), side / _edge_density(v), inner)
     return xp.where(p > 0.5, 1.0 - lower, lower)
 
 
@@ -94,7 +94,7 @@ def _level_by_kernel(compiled: Any, v: Float[np.ndarray, "*#batch j"], p: Float[
     shape = np.broadcast_shapes(v.shape[:-1], np.shape(p))
     shares = np.array(np.broadcast_to(v, (*shape, v.shape[-1])), np.float64, order="C")
     levels, found = np.array(np.broadcast_to(p, shape), np.float64, order="C"), np.empty(shape)
-    constants = len(STD_FACTORS), address(STD_FACTORS), _MIN_LEVEL, _CONVERGED, EDGE
+    constants = len(STD_FACTORS), address(STD_FACTORS), MIN_LEVEL, _CONVERGED, EDGE
     compiled(found.size, *constants, *addresses(shares, levels, found))
     return found
 
@@ -113,12 +113,12 @@ def variance_factor(v: Float[AnyArray, "*batch j"]) -> Float[AnyArray, "*batch"]
 
 def _edge_density(v: Float[AnyArray, "*batch j"]) -> Float[AnyArray, "*batch"]:
     """Return g beyond the edge."""
-    return (v * scipy.special.ndtr(-EDGE / _factors(v))).sum(-1) / _MIN_LEVEL
+    return (v * scipy.special.ndtr(-EDGE / _factors(v))).sum(-1) / MIN_LEVEL
 
 
 def scores(u: Float[AnyArray, "*batch"]) -> Float[AnyArray, "*batch"]:
     """Return normal scores within the edges."""
-    return ndtri(namespace(u).clip(u, _MIN_LEVEL, 1.0 - _MIN_LEVEL))
+    return ndtri(namespace(u).clip(u, MIN_LEVEL, 1.0 - MIN_LEVEL))
 
 
 def densities(z: Float[AnyArray, "*batch"]) -> Float[AnyArray, "*batch j"]:
@@ -157,7 +157,7 @@ def crps_change(
     mixtures, given with their `levels`, and y; G and F themselves are exact within the edges.
     """
     xp = namespace(v, *levels, *quantiles, y, u_y)
-    inside = xp.abs(u_y - 0.5) < 0.5 - _MIN_LEVEL
+    inside = xp.abs(u_y - 0.5) < 0.5 - MIN_LEVEL
     z = scores(xp.stack([*levels, xp.where(inside, u_y, levels[0])], axis=1))
     x = xp.stack([*quantiles, xp.where(inside, y, quantiles[0])], axis=1)
     order = xp.argsort(z, axis=1)

@@ -25,12 +25,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-from streamgp.core.recalibration import FACTOR_ONE, densities, scores
+from streamgp.core.recalibration import FACTOR_ONE, MIN_LEVEL, STD_FACTORS, densities, scores
 from streamgp.numerics import mixtures, tree
 from streamgp.numerics.arrays import AnyArray, is_jax, namespace, scan
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.module import Module
-from streamgp.numerics.native import address, addresses, function
+from streamgp.numerics.native import addresses, function
 
 MAPS = 3
 PRIOR = np.array([1.0, 2.5, 2.5, 10.0, 2.5, 2.5])  # counts as so many rows that each factor explained
@@ -41,7 +41,7 @@ START = np.array([20.0, -1.0, 0.1])  # rows, mean and variance of the log spread
 SPREAD_MEMORY = 0.998  # discount of the rows that these are of
 LEAST_VARIANCE = 0.01  # added to that of the log spread: what differs by less is much the same
 FURTHEST = 3.0  # standard deviations beyond which a log spread counts as that far off
-KERNEL_CONSTANTS = FORGETTING, LEAST_PACE, SWITCHING, SPREAD_MEMORY, LEAST_VARIANCE, FURTHEST
+KERNEL_CONSTANTS = np.array([FORGETTING, LEAST_PACE, SWITCHING, SPREAD_MEMORY, LEAST_VARIANCE, FURTHEST, MIN_LEVEL])
 _LEAST_VAR = 1e-12
 
 
@@ -74,16 +74,20 @@ class RecalibrationBySpread(Module):
         return tree.map(lambda a: a[e : e + 1], self)
 
     def shares(self, log_spread: Float[AnyArray, "n e"]) -> Float[AnyArray, "n e j"]:
-        """Return the shares of every row's map, from what was known before each of them."""
-        of_maps = self.counts / self.counts.sum(-1, keepdims=True)
-        nearness = _nearness(self.spread, log_spread)
-        kept = nearness * self.helps
-        left = (nearness - kept).sum(-1)[..., None] * FACTOR_ONE.reshape((1,) * log_spread.ndim + (-1,))
+        """Return the shares of rows, from what was known before each of them or, where that is one, from it."""
+        compiled = None if is_jax(self.counts, log_spread) else _compiled("level_shares")
+        if compiled is not None:
+            known = [np.ascontiguousarray(a, np.float64) for a in (log_spread, self.counts, self.helps, self.spread)]
+            found = np.empty((*log_spread.shape, len(STD_FACTORS)))
+            arrays = addresses(KERNEL_CONSTANTS, STD_FACTORS, *known, found)
+            compiled(*found.shape, int(self.spread.ndim == 3), *arrays)
+            return found
+        known = self if self.spread.ndim == 3 else tree.map(lambda a: a[None], self)
+        of_maps = known.counts / known.counts.sum(-1, keepdims=True)
+        nearness = _nearness(known.spread, log_spread)
+        kept = nearness * known.helps
+        left = (nearness - kept).sum(-1)[..., None] * FACTOR_ONE.reshape(1, 1, -1)
         return (kept[..., None] * of_maps).sum(-2) + left
-
-    def shares_of_all(self, log_spread: Float[AnyArray, "n e"]) -> Float[AnyArray, "n e j"]:
-        """Return the shares of rows none of which has been learnt, from what is known now."""
-        return tree.map(lambda a: a[None], self).shares(log_spread)
 
     def learn_rows(
         self, u: Float[AnyArray, "n e"], log_spread: Float[AnyArray, "n e"], mask: Bool[AnyArray, " n"]
@@ -93,26 +97,18 @@ class RecalibrationBySpread(Module):
         Rows with a false `mask` teach nothing, nor does a level that is NaN. An outlier counts like any other row: it
         is one of those that the bands are to hold, or not.
         """
+        compiled = None if is_jax(u, log_spread, mask, self.counts) else _compiled("learn_level_maps")
+        if compiled is not None:
+            known = [np.empty((len(u) + 1, *a.shape)) for a in (self.counts, self.helps, self.spread)]
+            known[0][0], known[1][0], known[2][0] = self.counts, self.helps, self.spread
+            rows = np.ascontiguousarray(u), np.ascontiguousarray(log_spread), np.ascontiguousarray(mask)
+            compiled(*u.shape, len(STD_FACTORS), *addresses(KERNEL_CONSTANTS, STD_FACTORS, *rows, *known))
+            return RecalibrationBySpread(*(a[-1] for a in known)), RecalibrationBySpread(*(a[:-1] for a in known))
         xp = namespace(u, mask, log_spread)
         learnt = xp.isfinite(u) & mask[:, None]
         density = densities(scores(xp.where(learnt, u, 0.5)))
-        compiled = None if is_jax(density, self.counts) else _compiled()
-        if compiled is not None:
-            return self._learn_compiled(compiled, density, log_spread, learnt)
         given = tree.map(xp.asarray, self)
         return scan(lambda state, row: (_learn(state, *row), state), given, (density, log_spread, learnt))
-
-    def _learn_compiled(
-        self, compiled: Any, density: np.ndarray, log_spread: np.ndarray, learnt: np.ndarray
-    ) -> tuple["RecalibrationBySpread", "RecalibrationBySpread"]:
-        n, E, J = density.shape
-        known = tree.map(lambda a: np.empty((n + 1, *np.shape(a))), self)
-        for a, first in zip(tree.leaves(known), tree.leaves(self), strict=True):
-            a[0] = first
-        rows = (np.ascontiguousarray(a, np.float64) for a in (density, log_spread))
-        constants = np.array(KERNEL_CONSTANTS)
-        compiled(n, E, J, address(constants), *addresses(*rows, np.ascontiguousarray(learnt), *tree.leaves(known)))
-        return tree.map(lambda a: a[-1], known), tree.map(lambda a: a[:-1], known)
 
 
 def log_spread(
@@ -127,7 +123,8 @@ def log_spread(
 def half_log(variance: Float[AnyArray, "n e"]) -> Float[AnyArray, "n e"]:
     """Return the log of the square root of variances, within bounds; zero of what is no number."""
     xp = namespace(variance)
-    return 0.5 * xp.log(xp.clip(xp.where(xp.isnan(variance), 1.0, variance), _LEAST_VAR, 1.0 / _LEAST_VAR))
+    known = xp.where(xp.isnan(variance), 1.0, variance)
+    return 0.5 * xp.log(xp.minimum(xp.maximum(known, _LEAST_VAR), 1.0 / _LEAST_VAR))
 
 
 def _nearness(spread: Float[AnyArray, "... e 3"], log_spread: Float[AnyArray, "... e"]) -> Float[AnyArray, "... e m"]:
@@ -162,6 +159,7 @@ def _learn(
 
 
 @cache
-def _compiled() -> Any:
-    """Return the kernel's `learn_level_maps`; None where it was not built."""
-    return function("learn_level_maps", [ctypes.c_int64] * 3 + [ctypes.c_void_p] * 7)
+def _compiled(name: str) -> Any:
+    """Return a function of `numerics/kernel/recalibration.c`; None where it was not built."""
+    counts = 4 if name == "level_shares" else 3
+    return function(name, [ctypes.c_int64] * counts + [ctypes.c_void_p] * (11 - counts))

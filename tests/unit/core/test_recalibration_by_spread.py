@@ -13,8 +13,8 @@ from streamgp.numerics import tree
 from tests.oracles.level_maps import textbook
 
 ROWS, OUTPUTS = 400, 2
-BUILT = recalibration_by_spread._compiled() is not None
-form = in_both_forms(recalibration_by_spread, "_compiled", lambda: None, BUILT)
+BUILT = recalibration_by_spread._compiled("level_shares") is not None
+form = in_both_forms(recalibration_by_spread, "_compiled", lambda name: None, BUILT)
 
 
 def rows(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -38,8 +38,8 @@ def test_recursion_is_that_of_a_textbook_loop():
         np.testing.assert_allclose(after.counts[e], want.counts, rtol=1e-10)
         np.testing.assert_allclose(after.helps[e], want.helps, rtol=1e-10)
     np.testing.assert_allclose(shares.sum(-1), 1.0, rtol=1e-12)
-    one = after.of_output(1).shares_of_all(spread[:9, 1:])
-    np.testing.assert_array_equal(one, after.shares_of_all(spread[:9])[:, 1:])
+    one = after.of_output(1).shares(spread[:9, 1:])
+    np.testing.assert_array_equal(one, after.shares(spread[:9])[:, 1:])
 
 
 @pytest.mark.usefixtures("form")

@@ -43,7 +43,7 @@ def mix(
         factor = scoring.layer.factor(noise_by_input.features(inputs[1], inputs[0], log_weights, loc, var))
         var = var * factor[:, None]
     if scoring.levels is not None:
-        shares = scoring.levels.shares_of_all(log_spread(log_weights, loc, var))
+        shares = scoring.levels.shares(log_spread(log_weights, loc, var))
     return Predictive(log_weights, loc, var, dof, recalibration=shares, noise=factor)
 
 

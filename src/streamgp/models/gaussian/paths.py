@@ -139,7 +139,7 @@ class Paths:
             return y
         new, n = np.empty_like(y), len(y)
         spread = recalibration_by_spread.half_log(y.var(0)[None])
-        for e, shares in enumerate(self._levels.shares_of_all(spread)[0]):
+        for e, shares in enumerate(self._levels.shares(spread)[0]):
             levels = recalibration.level(np.tile(shares, (n, 1)), (np.arange(n) + 0.5) / n)
             order = np.argsort(y[:, e], kind="stable")
             moved = np.interp(levels * n - 0.5, np.arange(n), y[order, e])

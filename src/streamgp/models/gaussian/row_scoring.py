@@ -153,7 +153,7 @@ class RowScoring:
     def shares(self, experts: Experts, row: Float[np.ndarray, "1 w"]) -> Float[np.ndarray, "1 e j"] | None:
         """Return the shares of the recalibration of a `row`; None where there is none."""
         spread = self._mixture(experts, row).log_spread
-        return None if self.levels is None or spread is None else self.levels.shares_of_all(spread)
+        return None if self.levels is None or spread is None else self.levels.shares(spread)
 
     @property
     def rules(self) -> Float[np.ndarray, " r"] | None:
