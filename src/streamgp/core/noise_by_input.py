@@ -157,8 +157,7 @@ def of_moments(
     """Return the features of rows with these means and variances."""
     xp = namespace(X, m, v)
     x, m = _plain(X[:, inputs], 0.0, -_EDGE, _EDGE)[:, None], _plain(m, 0.0, -_EDGE, _EDGE)[..., None]
-    log_std = 0.5 * xp.log(_plain(v, 1.0, _LEAST_VAR, 1.0 / _LEAST_VAR)) + 1.0
-    log_std = xp.minimum(xp.maximum(log_std, -_EDGE), _EDGE)[..., None]
+    log_std = xp.minimum(xp.maximum(mixtures.log_std(v) + 1.0, -_EDGE), _EDGE)[..., None]
     if m.shape[1] > 1:
         x = xp.broadcast_to(x, (*m.shape[:2], x.shape[-1]))
     beyond = [xp.maximum(side - 1.0, 0.0) - _MEAN_BEYOND for side in (m, -m)]

@@ -42,7 +42,6 @@ SPREAD_MEMORY = 0.998  # discount of the rows that these are of
 LEAST_VARIANCE = 0.01  # added to that of the log spread: what differs by less is much the same
 FURTHEST = 3.0  # standard deviations beyond which a log spread counts as that far off
 KERNEL_CONSTANTS = np.array([FORGETTING, LEAST_PACE, SWITCHING, SPREAD_MEMORY, LEAST_VARIANCE, FURTHEST, MIN_LEVEL])
-_LEAST_VAR = 1e-12
 
 
 @register
@@ -117,14 +116,7 @@ def log_spread(
     """Return the log standard deviation of the mixture that is predicted of each row."""
     xp = namespace(log_weights, loc, var)
     with np.errstate(over="ignore", invalid="ignore"):
-        return half_log(mixtures.moments_of_rows(xp.exp(log_weights), loc, var)[1])
-
-
-def half_log(variance: Float[AnyArray, "n e"]) -> Float[AnyArray, "n e"]:
-    """Return the log of the square root of variances, within bounds; zero of what is no number."""
-    xp = namespace(variance)
-    known = xp.where(xp.isnan(variance), 1.0, variance)
-    return 0.5 * xp.log(xp.minimum(xp.maximum(known, _LEAST_VAR), 1.0 / _LEAST_VAR))
+        return mixtures.log_std(mixtures.moments_of_rows(xp.exp(log_weights), loc, var)[1])
 
 
 def _nearness(spread: Float[AnyArray, "... e 3"], log_spread: Float[AnyArray, "... e"]) -> Float[AnyArray, "... e m"]:

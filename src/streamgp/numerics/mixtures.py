@@ -16,6 +16,7 @@ from streamgp.numerics.arrays import AnyArray, namespace
 # So many degrees of freedom give a Gaussian to all digits, where infinity cannot be used.
 INFINITE_DOF = 1e20
 _LOG_2PI = log(2.0 * pi)
+_LEAST_VAR = 1e-12  # in units of the targets; the largest is its inverse
 
 
 class Mixtures(NamedTuple):
@@ -114,3 +115,10 @@ def moments_of_rows(
     mean = (weights * loc).sum(1)
     off = loc - mean[:, None]
     return mean, (weights * (var + off * off)).sum(1)
+
+
+def log_std(variance: Float[AnyArray, "n e"]) -> Float[AnyArray, "n e"]:
+    """Return the log of standard deviations, which is held within bounds; zero of what is no number."""
+    xp = namespace(variance)
+    known = xp.where(xp.isnan(variance), 1.0, variance)
+    return 0.5 * xp.log(xp.minimum(xp.maximum(known, _LEAST_VAR), 1.0 / _LEAST_VAR))

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from streamgp.core import noise_by_input, recalibration, recalibration_by_spread
+from streamgp.core import noise_by_input, recalibration
 from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.engine.blocks import member
 from streamgp.models.gaussian.model import Ensemble
 from streamgp.models.gaussian.state import EnsembleState
-from streamgp.numerics import tree
+from streamgp.numerics import mixtures, tree
 
 
 @dataclass
@@ -138,7 +138,7 @@ class Paths:
         if self._levels is None:
             return y
         new, n = np.empty_like(y), len(y)
-        spread = recalibration_by_spread.half_log(y.var(0)[None])
+        spread = mixtures.log_std(y.var(0)[None])
         for e, shares in enumerate(self._levels.shares(spread)[0]):
             levels = recalibration.level(np.tile(shares, (n, 1)), (np.arange(n) + 0.5) / n)
             order = np.argsort(y[:, e], kind="stable")
