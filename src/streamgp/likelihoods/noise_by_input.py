@@ -35,6 +35,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from streamgp.numerics import mixtures
 from streamgp.numerics.arrays import AnyArray, is_jax, namespace, scan
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.module import Module
@@ -156,11 +157,7 @@ def features(
     """Return the features of rows of which mixtures were predicted, from these `inputs` of theirs."""
     xp = namespace(X, log_weights, loc, var)
     with np.errstate(over="ignore", invalid="ignore"):
-        weights = xp.exp(log_weights)[:, :, None]
-        m = (weights * loc).sum(1)
-        off = loc - m[:, None]
-        v = (weights * (var + off * off)).sum(1)
-        return of_moments(inputs, X, m, v)
+        return of_moments(inputs, X, *mixtures.moments_of_rows(xp.exp(log_weights), loc, var))
 
 
 def of_moments(
@@ -169,8 +166,7 @@ def of_moments(
     """Return the features of rows with these means and variances."""
     xp = namespace(X, m, v)
     x, m = _plain(X[:, inputs], 0.0, -_EDGE, _EDGE)[:, None], _plain(m, 0.0, -_EDGE, _EDGE)[..., None]
-    log_std = 0.5 * xp.log(_plain(v, 1.0, _LEAST_VAR, 1.0 / _LEAST_VAR)) + 1.0
-    log_std = xp.minimum(xp.maximum(log_std, -_EDGE), _EDGE)[..., None]
+    log_std = xp.minimum(xp.maximum(mixtures.log_std(v) + 1.0, -_EDGE), _EDGE)[..., None]
     if m.shape[1] > 1:
         x = xp.broadcast_to(x, (*m.shape[:2], x.shape[-1]))
     beyond = [xp.maximum(side - 1.0, 0.0) - _MEAN_BEYOND for side in (m, -m)]

@@ -93,10 +93,7 @@ class Predictive(Module):
         """Return `mean` and `variance`, in fewer calls than one after the other."""
         # Each attribute is read once, since reading attributes of a module is slow.
         loc, var, levels = self.loc, self.var, self.recalibration
-        weights = trimmed(self.weights, self.trim)[:, :, None]
-        mean = (weights * loc).sum(1)
-        off = loc - mean[:, None, :]
-        variance = (weights * (var + off * off)).sum(1)
+        mean, variance = mixtures.moments_of_rows(trimmed(self.weights, self.trim), loc, var)
         return mean, variance if levels is None else recalibration.variance_factor(levels) * variance
 
     @property

@@ -1,4 +1,4 @@
-"""Recalibration of a mixture's distribution functions, learnt from row to row: a map of their levels.
+"""Recalibration of a mixture's distribution functions: a map of their levels.
 
 Where errors have a sharper peak and longer tails than any expert expects, the middle of the mixture is too wide,
 though its variance is right. The level u = F(y) at which targets come (the probability integral transform) shows it.
@@ -6,9 +6,8 @@ The normal score z of u is multiplied by one of six factors s, of unknown shares
 
     G(u) = sum_j v_j Phi(z / s_j),   z = Phi^-1(u)
 
-and the recalibrated distribution is G(F(y)) (Kuleshov, Fenner and Ermon 2018, who fit such a map once). The shares
-are discounted counts of the rows that each factor explains, by a step of online EM a row. A factor of 1 changes
-nothing.
+and the recalibrated distribution is G(F(y)) (Kuleshov, Fenner and Ermon 2018, who fit such a map once). A factor of
+1 changes nothing. `streamgp.likelihoods.recalibration_by_spread` learns the shares.
 
 Scores beyond `EDGE` are few and hardly computable, so that G goes on in a line in u from there: a distribution
 function still, with a density everywhere.
@@ -22,96 +21,28 @@ from typing import Any
 
 import numpy as np
 import scipy.special
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 
-from streamgp.numerics.arrays import AnyArray, is_jax, namespace, scan
+from streamgp.numerics.arrays import AnyArray, namespace
 from streamgp.numerics.native import address, addresses, function
 from streamgp.numerics.student_t import ndtr, ndtri
 
 STD_FACTORS = np.array([0.2, 0.4, 0.7, 1.0, 1.5, 2.5])
-# The prior counts as so many rows of each kind.
-PRIOR = np.array([1.0, 2.5, 2.5, 10.0, 2.5, 2.5])
-MEMORY = 0.99  # discount of the counts from row to row
+FACTOR_ONE = (STD_FACTORS == 1.0).astype(float)  # the shares that change nothing
 EDGE = 4.0
 MIN_LEVEL = float(scipy.special.ndtr(-EDGE))
 _STEPS = 60
 # After a Newton step in the score as small as this, the error is of the order of its square.
 _CONVERGED = 1e-9
-_SAME = int(np.flatnonzero(STD_FACTORS == 1.0)[0])
+_SAME = int(FACTOR_ONE.argmax())
 _GRID = np.linspace(-EDGE, EDGE, 1025)
-
-
-def start(num_outputs: int) -> Float[np.ndarray, "e j"]:
-    """Return the counts before any row, of each output."""
-    return np.tile(PRIOR, (num_outputs, 1))
-
-
-def shares(counts: Float[AnyArray, "*batch j"]) -> Float[AnyArray, "*batch j"]:
-    """Return the share of the rows that each factor is expected to explain; they sum to one."""
-    return counts / counts.sum(-1, keepdims=True)
-
-
-def learn(counts: Float[AnyArray, "e j"], u: Float[AnyArray, " e"]) -> Float[AnyArray, "e j"]:
-    """Learn a row whose targets came at the levels `u`; NaN teaches nothing.
-
-    An outlier counts like any other row: it is one of those that the bands are to hold, or not.
-    """
-    xp = namespace(counts, u)
-    parts = counts * _densities(_scores(u))
-    new = MEMORY * counts + parts / parts.sum(-1, keepdims=True)
-    return xp.where(xp.isfinite(u)[..., None], new, counts)
-
-
-def learn_rows(
-    counts: Float[AnyArray, "e j"], u: Float[AnyArray, "n e"], mask: Bool[AnyArray, " n"]
-) -> tuple[Float[AnyArray, "e j"], Float[AnyArray, "n e j"]]:
-    """Learn consecutive rows, those with a false `mask` passed over; return also the counts before each of them."""
-    given: tuple[Any, ...] = counts, u, mask
-    if not is_jax(*given):
-        return _learn_rows(*given)
-    xp = namespace(*given)
-
-    def step(counts: AnyArray, row: tuple) -> tuple[AnyArray, AnyArray]:
-        u, keep = row
-        return xp.where(keep, learn(counts, u), counts), counts
-
-    return scan(step, xp.asarray(counts), (u, mask))
-
-
-def _learn_rows(
-    counts: Float[np.ndarray, "e j"], u: Float[np.ndarray, "n e"], mask: Bool[np.ndarray, " n"]
-) -> tuple[Float[np.ndarray, "e j"], Float[np.ndarray, "n e j"]]:
-    """Do the same in NumPy: what does not depend on the counts for all rows at once."""
-    learnt = np.isfinite(u) & mask[:, None]
-    densities = np.ascontiguousarray(_densities(_scores(np.where(learnt, u, 0.5))), np.float64)
-    before = np.empty((len(u) + 1, *counts.shape))
-    before[0] = counts
-    if (compiled := _compiled()) is not None:
-        compiled(len(u), *counts.shape, MEMORY, *addresses(densities, learnt, before))
-        return before[-1], before[:-1]
-    whole = np.asarray(learnt.all(1))
-    for i, density in enumerate(densities):
-        now, after, seen = before[i], before[i + 1], learnt[i]
-        np.multiply(now, density, out=after)
-        after /= np.add.reduce(after, -1, keepdims=True)
-        after += MEMORY * now
-        if not whole[i]:
-            after[~seen] = now[~seen]
-    return before[-1], before[:-1]
-
-
-@cache
-def _compiled() -> Any:
-    """Return the kernel's `learn_recalibration`; None where it was not built."""
-    count, at = ctypes.c_int64, ctypes.c_void_p
-    return function("learn_recalibration", [count] * 3 + [ctypes.c_double] + [at] * 3)
 
 
 def below(v: Float[AnyArray, "*#batch j"], u: Float[AnyArray, "*#batch"]) -> AnyArray:
     """Return G(u), from the shares `v`."""
     xp = namespace(v, u)
     side = xp.minimum(u, 1.0 - u)  # G is symmetric; small levels have all their digits
-    inner = (v * ndtr(_stretched(_scores(side)))).sum(-1)
+    inner = (v * ndtr(_stretched(scores(side)))).sum(-1)
     lower = xp.where(side < MIN_LEVEL, side * _edge_density(v), inner)
     return xp.where(u > 0.5, 1.0 - lower, lower)
 
@@ -119,7 +50,7 @@ def below(v: Float[AnyArray, "*#batch j"], u: Float[AnyArray, "*#batch"]) -> Any
 def log_density(v: Float[AnyArray, "*#batch j"], u: Float[AnyArray, "*#batch"]) -> AnyArray:
     """Return log g(u), by which the log density of the mixture is raised."""
     xp = namespace(v, u)
-    inner = (v * _densities(_scores(u))).sum(-1)
+    inner = (v * densities(scores(u))).sum(-1)
     return xp.log(xp.where(xp.abs(u - 0.5) > 0.5 - MIN_LEVEL, _edge_density(v), inner))
 
 
@@ -185,12 +116,12 @@ def _edge_density(v: Float[AnyArray, "*batch j"]) -> Float[AnyArray, "*batch"]:
     return (v * scipy.special.ndtr(-EDGE / _factors(v))).sum(-1) / MIN_LEVEL
 
 
-def _scores(u: Float[AnyArray, "*batch"]) -> Float[AnyArray, "*batch"]:
+def scores(u: Float[AnyArray, "*batch"]) -> Float[AnyArray, "*batch"]:
     """Return normal scores within the edges."""
     return ndtri(namespace(u).clip(u, MIN_LEVEL, 1.0 - MIN_LEVEL))
 
 
-def _densities(z: Float[AnyArray, "*batch"]) -> Float[AnyArray, "*batch j"]:
+def densities(z: Float[AnyArray, "*batch"]) -> Float[AnyArray, "*batch j"]:
     """Return the density of a score stretched by each factor, over that of the score itself."""
     half_square = 0.5 * (z * z)[..., None]
     s = _factors(half_square)
@@ -227,7 +158,7 @@ def crps_change(
     """
     xp = namespace(v, *levels, *quantiles, y, u_y)
     inside = xp.abs(u_y - 0.5) < 0.5 - MIN_LEVEL
-    z = _scores(xp.stack([*levels, xp.where(inside, u_y, levels[0])], axis=1))
+    z = scores(xp.stack([*levels, xp.where(inside, u_y, levels[0])], axis=1))
     x = xp.stack([*quantiles, xp.where(inside, y, quantiles[0])], axis=1)
     order = xp.argsort(z, axis=1)
     z, x = xp.take_along_axis(z, order, axis=1), xp.take_along_axis(x, order, axis=1)
@@ -236,7 +167,7 @@ def crps_change(
     ends = xp.full_like(z[:, :1], EDGE)
     # The outermost lines extend to the edges.
     z = xp.concatenate([-ends, z[:, 1:-1], ends], axis=1)
-    above = xp.maximum(z, _scores(u_y)[:, None])
+    above = xp.maximum(z, scores(u_y)[:, None])
     change = xp.diff(_squares(v, z), axis=1) - 2.0 * xp.diff(_excess(v, above), axis=1)
     return (slopes * change).sum(1)
 

@@ -288,7 +288,7 @@ _DECLARED = (
         name="recalibrate",
         kind="switch",
         help="Let the bands learn from the levels at which the targets before came.",
-        details="The mean stays as it is. See `streamgp.likelihoods.recalibration`.",
+        details="The mean stays as it is. See `streamgp.likelihoods.recalibration_by_spread`.",
         unset=_ON_BY_DEFAULT,
         panel="Learning",
     ),

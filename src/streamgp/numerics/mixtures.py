@@ -16,6 +16,7 @@ from streamgp.numerics.arrays import AnyArray, namespace
 # So many degrees of freedom give a Gaussian to all digits, where infinity cannot be used.
 INFINITE_DOF = 1e20
 _LOG_2PI = log(2.0 * pi)
+_LEAST_VAR = 1e-12  # in units of the targets; the largest is its inverse
 
 
 class Mixtures(NamedTuple):
@@ -104,3 +105,20 @@ def moments(m: Mixtures) -> tuple[Float[AnyArray, " c"], Float[AnyArray, " c"]]:
     xp = namespace(m.loc)
     mean = (m.weights * m.loc).sum(1)
     return mean, xp.sqrt((m.weights * (m.var + xp.square(m.loc - mean[:, None]))).sum(1))
+
+
+def moments_of_rows(
+    weights: Float[AnyArray, "n k"], loc: Float[AnyArray, "n k e"], var: Float[AnyArray, "n k e"]
+) -> tuple[Float[AnyArray, "n e"], Float[AnyArray, "n e"]]:
+    """Return mean and variance of each output of rows: within the components plus between their means."""
+    weights = weights[:, :, None]
+    mean = (weights * loc).sum(1)
+    off = loc - mean[:, None]
+    return mean, (weights * (var + off * off)).sum(1)
+
+
+def log_std(variance: Float[AnyArray, "n e"]) -> Float[AnyArray, "n e"]:
+    """Return the log of standard deviations, which is held within bounds; zero of what is no number."""
+    xp = namespace(variance)
+    known = xp.where(xp.isnan(variance), 1.0, variance)
+    return 0.5 * xp.log(xp.minimum(xp.maximum(known, _LEAST_VAR), 1.0 / _LEAST_VAR))

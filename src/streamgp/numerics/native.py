@@ -15,16 +15,9 @@ _NAMES = ("streamgp_kernel.so", "streamgp_kernel.dylib", "streamgp_kernel.dll") 
 FOLDER = Path(__file__).parent / "kernel"
 _FUNCTIONS = (
     *("learn_experts", "work_size", "predict_singly", "learn_singly", "guard_singly"),
-    *("learn_log_variances", "learn_level_effects", "learn_noise", "learn_recalibration"),
-    *(
-        "learn_weights",
-        "mix_weights",
-        "target_values",
-        "predict_mixture",
-        "learn_target",
-        "mixture_quantiles",
-        "recalibrated_levels",
-    ),
+    *("learn_log_variances", "learn_level_effects", "learn_noise", "learn_level_maps", "level_shares"),
+    *("learn_weights", "mix_weights", "target_values", "predict_mixture", "learn_target", "laplace_steps"),
+    *("mixture_quantiles", "recalibrated_levels"),
     *("sines_and_cosines", "sines", "flag_leaves", "sum_leaves"),
 )
 

@@ -6,7 +6,8 @@ from scipy.stats import multivariate_normal
 
 from streamgp.evaluation.metrics import energy_score
 from streamgp.evaluation.regression import RegressionMetrics, RegressionScores, score_regression
-from streamgp.likelihoods import Predictive, recalibration
+from streamgp.likelihoods import Predictive
+from streamgp.likelihoods.recalibration_by_spread import PRIOR
 from streamgp.numerics import keys
 from streamgp.numerics.precision import float64
 
@@ -19,13 +20,13 @@ def rows() -> tuple[Predictive, np.ndarray]:
     r = rng.uniform(-0.95, 0.95, size=N)
     matrices = np.tile(np.eye(2), (N, 1, 1))
     matrices[:, 0, 1] = matrices[:, 1, 0] = r
-    shares = recalibration.shares(np.abs(rng.normal(size=(N, 2, 6))) + recalibration.start(2))
+    counts = np.abs(rng.normal(size=(N, 2, 6))) + PRIOR
     p = Predictive(
         np.log(rng.dirichlet(np.ones(3), N)),
         rng.normal(size=(N, 3, 2)),
         rng.uniform(0.3, 2.0, size=(N, 3, 2)),
         np.tile([np.inf, 8.0, 12.0], (N, 1)),
-        recalibration=shares,
+        recalibration=counts / counts.sum(-1, keepdims=True),
         correlation=matrices,
     )
     return p, rng.normal(size=(N, 2))

@@ -1,4 +1,4 @@
-"""Levels of the noise and of the recalibration along rows in NumPy against the same inside a program of JAX."""
+"""Levels of the noise along rows in NumPy against the same inside a program of JAX."""
 
 from typing import Any
 
@@ -12,7 +12,6 @@ from kernel_forms import in_both_forms
 from streamgp.filters import noise
 from streamgp.filters.noise import NoiseState, parse
 from streamgp.filters.noise_kernel import is_compiled
-from streamgp.likelihoods import recalibration
 from streamgp.numerics import tree
 
 KINDS = parse(("constant", "adaptive 1.0", "adaptive 0.9", "adaptive 0.8 ar 0.5"))
@@ -86,15 +85,3 @@ def test_a_prediction_has_the_moments_of_a_variance_that_is_unknown():
             np.testing.assert_allclose(mean[:, 4 * k + j], loc[:, k] + left_over, rtol=1e-12)
             np.testing.assert_allclose(variance[:, 4 * k + j], var[:, k] * level, rtol=1e-12)
             assert (dof[:, 4 * k + j] == (2.0 * shape[j] if adapts else np.inf)).all()
-
-
-@pytest.mark.parametrize("without_kernel", [False, True])
-@pytest.mark.parametrize("share", [1.0, 0.6, 0.0])
-def test_counts_of_the_recalibration(share, without_kernel, monkeypatch):
-    if without_kernel:
-        monkeypatch.setattr(recalibration, "_compiled", lambda: None)
-    u = RNG.random((N, E)) ** 3
-    u[RNG.random((N, E)) < 0.1] = np.nan
-    u[:3] = np.array([0.0, 1.0, 1e-300])[:, None]
-    given = recalibration.start(E), u, RNG.random(N) < share
-    same(recalibration.learn_rows(*given), jax.jit(recalibration.learn_rows)(*map(jnp.asarray, given)))

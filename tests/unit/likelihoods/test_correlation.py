@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm
 
-from streamgp.likelihoods import Predictive, recalibration
+from streamgp.likelihoods import Predictive
 from streamgp.likelihoods.conditional import Conditional
 from streamgp.likelihoods.correlation import (
     LEAST_EIGENVALUE,
@@ -18,6 +18,7 @@ from streamgp.likelihoods.correlation import (
     positive_definite,
     scores_of,
 )
+from streamgp.likelihoods.recalibration_by_spread import PRIOR
 from streamgp.numerics import keys
 from streamgp.numerics.precision import float64
 
@@ -41,7 +42,8 @@ def matrices(n: int, e: int = E) -> np.ndarray:
 def mixed(n: int = N, e: int = 2) -> Predictive:
     """Return mixtures of a Gaussian and two t's, recalibrated."""
     log_weights = np.log(RNG.dirichlet(np.full(3, 5.0), n))
-    shares = recalibration.shares(np.abs(RNG.normal(size=(n, e, 6))) + recalibration.start(e))
+    counts = np.abs(RNG.normal(size=(n, e, 6))) + PRIOR
+    shares = counts / counts.sum(-1, keepdims=True)
     dof = np.tile([np.inf, 8.0, 12.0], (n, 1))
     return Predictive(
         log_weights,

@@ -5,6 +5,7 @@ import pytest
 import scipy.special
 
 from streamgp.likelihoods import recalibration
+from streamgp.likelihoods.recalibration_by_spread import PRIOR
 from streamgp.numerics import quantiles
 from streamgp.numerics.mixtures import flatten
 from streamgp.numerics.quantiles import mixture_quantiles
@@ -50,7 +51,7 @@ def test_of_the_recalibrating_map(each, monkeypatch):
 
 
 def test_the_ends_of_the_recalibrating_map(monkeypatch):
-    v = np.tile(recalibration.shares(recalibration.start(1)), (4, 1))
+    v = np.tile(PRIOR / PRIOR.sum(), (4, 1))
     ends = np.array([0.0, 1e-300, 1.0 - 1e-12, 1.0])
     found = recalibration.level(v, ends)
     np.testing.assert_array_equal(found[[0, 3]], [0.0, 1.0])

@@ -8,20 +8,23 @@ of which sees every h-th row).
 
 import sys
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from streamgp.filters.noise import NoiseKinds, NoiseState
-from streamgp.likelihoods import Predictive, noise_by_input, recalibration
+from streamgp.likelihoods import Predictive, noise_by_input
 from streamgp.likelihoods.noise_by_input import NoiseByInput
+from streamgp.likelihoods.recalibration_by_spread import RecalibrationBySpread, log_spread
 from streamgp.models.gaussian.target_values import mixed_levels, target_levels, target_values
 from streamgp.numerics import tree
 from streamgp.numerics.arrays import AnyArray, logsumexp, namespace
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.module import Module
 from streamgp.weights import OUTLIER_LOG_DENSITY, WeightRule, scan_rule, trust, weighed
+
+_Mixture: TypeAlias = tuple[Float[AnyArray, "n k"], Float[AnyArray, "n k e"], Float[AnyArray, "n k e"]]
 
 
 @register
@@ -76,7 +79,7 @@ class ScoringState(NamedTuple):
     pending
         Forecasts whose targets have not come yet; None without a horizon.
     levels
-        Counts of the recalibration; None where there is none.
+        The maps of the recalibration; None where there is none.
     layer
         What is believed of the noise by input; None where there is none.
     """
@@ -84,7 +87,7 @@ class ScoringState(NamedTuple):
     weights: Any
     noise: NoiseState | None
     pending: PendingForecasts | None
-    levels: Float[AnyArray, "e j"] | None = None
+    levels: RecalibrationBySpread | None = None
     layer: NoiseByInput | None = None
 
 
@@ -170,27 +173,27 @@ def learn_from_targets(
     if is_outlier is not None:
         flagged = trust(log_weights, is_outlier) < 0.5
         scores = xp.where(flagged, xp.nan, scores)
-    counts, sound = None, drop_non_finite(log_weights, *experts_due[:2])
-    made = sound
+    shares, made = None, drop_non_finite(log_weights, *experts_due[:2])
+    ready = made  # for the targets that are due
     if pending is not None:
         before = _after_each(before, weighed(rule, weights))
         made = drop_non_finite(before.log_weights, loc, var)
-    u = None if levels is None and layer is None else mixed_levels(sound[0], below)
+    u = None if levels is None and layer is None else mixed_levels(ready[0], below)
     if layer is not None and inputs is not None and u is not None:
         phi = phi_due = noise_by_input.features(inputs[1], inputs[0], *made)
         if pending is not None and state.pending is not None:
             phi_due = schedule.pop_due(state.pending.features, phi)
             pending = replace(pending, features=schedule.remaining(state.pending.features, phi))
         layer, factor_due, factor = _learn_layer(layer, phi, phi_due, u, scored, flagged)
+        made = _widened(made, factor)
+        ready = made if pending is None else _widened(ready, factor_due)
         if levels is not None:
-            u = _levels(sound, factor_due, experts_due[2], y, len(kinds))
-    if levels is not None:
-        levels, counts = recalibration.learn_rows(levels, u, scored)
-        counts = counts if pending is None else _after_each(counts, levels)
-    shares = None if counts is None else recalibration.shares(counts)
+            u = mixed_levels(ready[0], target_levels(*ready[1:], experts_due[2], y, len(kinds)))
+    if levels is not None and u is not None:
+        levels, shares = _learn_maps(levels, made, ready, u, scored)
     rules = None if before.of_rules is None else xp.exp(before.of_rules)
     log_weights, loc, var = made
-    loc, var = xp.where(mask[:, None, None], loc, xp.nan), var if factor is None else var * factor[:, None]
+    loc = xp.where(mask[:, None, None], loc, xp.nan)
     predictive = Predictive(log_weights, loc, var, dof, recalibration=shares, noise=factor)
     return ScoringState(weights, noise, pending, levels, layer), predictive, rules, flagged, scores
 
@@ -215,16 +218,25 @@ def _learn_layer(
     return after, factor_due, noise_by_input.variance_factor(mean, share, phi)
 
 
-def _levels(
-    mixture: tuple[AnyArray, AnyArray, AnyArray],
-    factor: Float[AnyArray, "n e"],
-    dof: Float[AnyArray, "n k"] | None,
-    y: Float[AnyArray, "n e"],
-    copies: int,
-) -> Float[AnyArray, "n e"]:
-    """Return the levels of targets under a mixture, given as `drop_non_finite` does, with variances by a factor."""
+def _widened(mixture: _Mixture, factor: Float[AnyArray, "n e"]) -> _Mixture:
+    """Return a mixture with its variances multiplied by a factor."""
     log_weights, loc, var = mixture
-    return mixed_levels(log_weights, target_levels(loc, var * factor[:, None], dof, y, copies))
+    return log_weights, loc, var * factor[:, None]
+
+
+def _learn_maps(
+    levels: RecalibrationBySpread,
+    made: _Mixture,
+    due: _Mixture,
+    u: Float[AnyArray, "n e"],
+    scored: Bool[AnyArray, " n"],
+) -> tuple[RecalibrationBySpread, Float[AnyArray, "n e j"]]:
+    """Learn at which levels u targets came, by the mixtures that were due; return the shares of those made."""
+    spread = spread_due = log_spread(*made)
+    if due is not made:
+        spread_due = log_spread(*due)
+    after, known = levels.learn_rows(u, spread_due, scored)
+    return after, (known if due is made else _after_each(known, after)).shares(spread)
 
 
 def fill_missing_density(log_density: Float[AnyArray, "*n k"]) -> Float[AnyArray, "*n k"]:

@@ -6,7 +6,8 @@ from jaxtyping import Bool, Float, Int
 from streamgp.filters.engine.blocks import join_groups
 from streamgp.filters.kalman import Predicted
 from streamgp.filters.noise import NoiseKinds
-from streamgp.likelihoods import Predictive, noise_by_input, recalibration
+from streamgp.likelihoods import Predictive, noise_by_input
+from streamgp.likelihoods.recalibration_by_spread import log_spread
 from streamgp.models.contract import Info
 from streamgp.models.gaussian.delayed_feedback import ScoringState, add_noise, drop_non_finite, learn_from_targets
 from streamgp.numerics import tree
@@ -37,15 +38,13 @@ def mix(
         var = var + extra[:, None, None]
     loc, var, dof = add_noise(noise, for_all, loc, var, tau)
     log_weights = xp.broadcast_to(rule.predict(scoring.weights)[None], loc.shape[:2])
-    shares = None
-    if scoring.levels is not None:
-        shares = recalibration.shares(scoring.levels)
-        shares = xp.broadcast_to(shares, (len(loc), *shares.shape))
     log_weights, loc, var = drop_non_finite(log_weights, loc, var)
-    factor = None
+    factor = shares = None
     if scoring.layer is not None and inputs is not None:
         factor = scoring.layer.factor(noise_by_input.features(inputs[1], inputs[0], log_weights, loc, var))
         var = var * factor[:, None]
+    if scoring.levels is not None:
+        shares = scoring.levels.shares(log_spread(log_weights, loc, var))
     return Predictive(log_weights, loc, var, dof, recalibration=shares, noise=factor)
 
 

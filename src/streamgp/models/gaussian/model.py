@@ -16,8 +16,9 @@ from streamgp.filters.engine.blocks import Group, group_by_shape, split_by_group
 from streamgp.filters.engine.clock import advance, elapsed
 from streamgp.filters.kalman import ExpertVariances, prior_state
 from streamgp.filters.noise import CONSTANT_NOISE, NoiseKinds
-from streamgp.likelihoods import Predictive, recalibration
+from streamgp.likelihoods import Predictive
 from streamgp.likelihoods.noise_by_input import NoiseByInput
+from streamgp.likelihoods.recalibration_by_spread import RecalibrationBySpread
 from streamgp.models.agreement import check_ensemble
 from streamgp.models.contract import Described, Info, RowEngine, StreamModel
 from streamgp.models.expert import Expert
@@ -90,7 +91,7 @@ class Ensemble(StreamModel):
         pending = (
             PendingForecasts.empty(horizon, len(self.order), self.num_outputs, noise, layer) if horizon else None
         )
-        levels = recalibration.start(self.num_outputs) if self.recalibrated else None
+        levels = RecalibrationBySpread.start(self.num_outputs) if self.recalibrated else None
         who = Resting.start(len(self.order)) if self.rests and not horizon else None
         first, no_time = prior_weights(self.rule, self.log_prior), np.full((), np.nan, self.time_unit.dtype)
         return EnsembleState(tuple(filters), first, no_time, noise, pending, levels, who, layer)
@@ -306,7 +307,8 @@ def ensemble(
     guarded
         Whether every filter has a guard against outliers (see `streamgp.filters.guard`).
     recalibrated
-        Whether the mixture's levels are recalibrated as the stream goes on, see `streamgp.likelihoods.recalibration`.
+        Whether the mixture's levels are recalibrated as the stream goes on (see
+        `streamgp.likelihoods.recalibration_by_spread`).
     rests
         Whether filters of next to no weight rest (see `streamgp.models.gaussian.resting`).
     noise_inputs

@@ -18,7 +18,7 @@ from streamgp.filters.engine.blocks import member
 from streamgp.likelihoods import noise_by_input, recalibration
 from streamgp.models.gaussian.model import Ensemble
 from streamgp.models.gaussian.state import EnsembleState
-from streamgp.numerics import tree
+from streamgp.numerics import mixtures, tree
 
 
 @dataclass
@@ -57,7 +57,7 @@ class Paths:
         self._rng, self._n, self._outputs = rng, n, model.num_outputs
         self._time_unit = float(model.time_unit)
         self._inputs, self._layer = model.noise_inputs, tree.map(np.asarray, state.layer)
-        self._levels = None if state.levels is None else np.asarray(state.levels)
+        self._levels = tree.map(np.asarray, state.levels)
         kinds = len(model.noise)
         filters = tree.map(np.asarray, state.filters)
         slots = [
@@ -136,7 +136,8 @@ class Paths:
         if self._levels is None:
             return y
         new, n = np.empty_like(y), len(y)
-        for e, shares in enumerate(recalibration.shares(self._levels)):
+        spread = mixtures.log_std(y.var(0)[None])
+        for e, shares in enumerate(self._levels.shares(spread)[0]):
             levels = recalibration.level(np.tile(shares, (n, 1)), (np.arange(n) + 0.5) / n)
             order = np.argsort(y[:, e], kind="stable")
             moved = np.interp(levels * n - 0.5, np.arange(n), y[order, e])

@@ -7,6 +7,7 @@ from jaxtyping import Bool, Float, Int
 
 from streamgp.filters.noise import NoiseKinds, NoiseState
 from streamgp.likelihoods import noise_by_input, recalibration, trimmed
+from streamgp.likelihoods.recalibration_by_spread import log_spread
 from streamgp.models.gaussian.delayed_feedback import ScoringState, drop_non_finite, fill_missing_density
 from streamgp.models.gaussian.scoring_kernel import Learners, ScoringKernel, Sizes, is_compiled
 from streamgp.models.gaussian.target_values import mixed_levels, target_levels, target_values
@@ -19,7 +20,8 @@ from streamgp.weights.stacked import StackedRules
 class RowMixture(NamedTuple):
     """Log weights (k), means and variances (k, E), degrees of freedom (None: Gaussian) of the experts.
 
-    All are finite. Where noise follows the inputs, the variances are by its `factor` larger; None where it does not.
+    All are finite. Where noise follows the inputs, the variances are by its `factor` (E) larger; None where it does
+    not. And the `shares` (E, j) of its recalibration; None where there is none.
     """
 
     log_weights: np.ndarray
@@ -27,12 +29,13 @@ class RowMixture(NamedTuple):
     var: np.ndarray
     dof: np.ndarray | None
     factor: np.ndarray | None
+    shares: np.ndarray | None
 
 
 class _Predicted(NamedTuple):
     """Mean and variance by every filter, the time since the last row, and mean, variance and degrees by each expert.
 
-    And the mixture of those, with the features of its noise by input.
+    And the mixture of those, with the features of its noise by input, and its log spread.
     """
 
     filters: tuple[np.ndarray, np.ndarray]
@@ -40,6 +43,7 @@ class _Predicted(NamedTuple):
     experts: tuple[np.ndarray, np.ndarray, np.ndarray | None]
     mixture: RowMixture
     phi: np.ndarray | None
+    log_spread: np.ndarray | None
 
 
 class RowScoring:
@@ -123,12 +127,6 @@ class RowScoring:
         logs: Any = self._weights.log_weights if stacked is None else stacked.in_users_order(stacked.of_rules)
         return np.exp(logs)
 
-    @property
-    def shares(self) -> Float[np.ndarray, "e j"] | None:
-        """The shares of the map by which the next row is recalibrated; None: it is not."""
-        levels = self._learners.levels if self._kernel is None else self._kernel.levels
-        return None if levels is None else recalibration.shares(levels)
-
     def predict(
         self, loc: Float[np.ndarray, "f e"], var: Float[np.ndarray, " f"], gap: float, row: Float[np.ndarray, "1 w"]
     ) -> None:
@@ -136,20 +134,23 @@ class RowScoring:
         if self._kernel is not None:
             self._kernel.predict(loc, var, gap, row)
             return
-        dof, (noise, _, layer) = None, self._learners
+        dof, (noise, levels, layer) = None, self._learners
         filters = means, variances = loc, np.broadcast_to(var[:, None], loc.shape)
         if noise is not None:
             found = self._kinds.predict(NoiseState(*_one(*noise)), *_one(*filters), gap=np.full(1, gap))
             means, variances, dof = (np.asarray(a[0]) for a in found)
         experts = means, variances, dof
         log_weights, means, variances = drop_non_finite(self.log_weights, means, variances)
-        phi = factor = None
+        phi = factor = spread = shares = None
         if layer is not None:
             phi = noise_by_input.features(self._inputs, row, *_one(log_weights, means, variances))
             factor = layer.factor(phi)[0]
             variances = variances * factor
-        mixture = RowMixture(log_weights, means, variances, dof, factor)
-        self._predicted = _Predicted(filters, gap, experts, mixture, phi)
+        if levels is not None:
+            spread = log_spread(*_one(log_weights, means, variances))
+            shares = levels.shares(spread)[0]
+        mixture = RowMixture(log_weights, means, variances, dof, factor, shares)
+        self._predicted = _Predicted(filters, gap, experts, mixture, phi, spread)
 
     def mixture(self) -> RowMixture:
         """Return what was predicted last."""
@@ -162,8 +163,8 @@ class RowScoring:
         """Return mean and variance of the same, which are there until the next row."""
         if self._kernel is not None:
             return self._kernel.moments()
-        log_weights, loc, var, *_ = self.mixture()
-        weights, shares = trimmed(np.exp(log_weights), self._trim), self.shares
+        log_weights, loc, var, *_, shares = self.mixture()
+        weights = trimmed(np.exp(log_weights), self._trim)
         mean = weights @ loc
         variance = weights @ (var + np.square(loc - mean))
         return mean, variance if shares is None else variance * recalibration.variance_factor(shares)
@@ -193,7 +194,7 @@ class RowScoring:
     ) -> tuple[bool, float, Float[np.ndarray, " k"]]:
         """Do what `ScoringKernel.learn` does, but for the weights."""
         assert self._predicted is not None
-        (mean, spread), gap, (loc, var, dof), _, _ = self._predicted
+        (mean, spread), gap, (loc, var, dof), *_ = self._predicted
         said, below = target_values(*_one(loc, var, dof, y), kinds=self._sizes.kinds)
         density = np.asarray(fill_missing_density(said[0].sum(-1)))
         outlying, flagged, score = self._outlying(is_outlier), False, np.nan
@@ -214,14 +215,16 @@ class RowScoring:
         """Let noise by input and recalibration learn at which levels the targets came."""
         noise, levels, layer = self._learners
         assert self._predicted is not None
-        mixture, phi = self._predicted.mixture, self._predicted.phi
+        *_, mixture, phi, spread = self._predicted
         u = mixed_levels(mixture.log_weights[None], below)
         if layer is not None and phi is not None:
             square = noise_by_input.squared_scores(u, np.ones(1, bool), np.array([flagged]))
             layer, *_ = layer.learn_rows(phi, square)
             wider = target_levels(*_one(mixture.loc, mixture.var, mixture.dof, y), kinds=self._sizes.kinds)
             u = mixed_levels(mixture.log_weights[None], wider)
-        return Learners(noise, None if levels is None else recalibration.learn(levels, u[0]), layer)
+        if levels is not None and spread is not None:
+            levels, _ = levels.learn_rows(u, spread, np.ones(1, bool))
+        return Learners(noise, levels, layer)
 
     def _outlying(self, is_outlier: Bool[np.ndarray, " f"] | None) -> Bool[np.ndarray, " k"] | None:
         """Return to which experts the row is an outlier; None if to none."""

@@ -11,20 +11,21 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from streamgp.filters.noise import NoiseKinds, NoiseState
-from streamgp.likelihoods import noise_by_input, recalibration
+from streamgp.likelihoods import noise_by_input, recalibration, recalibration_by_spread
 from streamgp.likelihoods.noise_by_input import NoiseByInput
+from streamgp.likelihoods.recalibration_by_spread import RecalibrationBySpread
 from streamgp.numerics.native import address, function, structure
 from streamgp.weights.stacked import StackedRules
 
 # The fields of `scoring_t`, in order.
 _COUNTS = "filters", "kinds", "outputs", "here", "inputs", "factors", "rests"
-_OF_LEVELS = {"memory": recalibration.MEMORY, "min_level": recalibration.MIN_LEVEL}
-_NUMBERS = "least", "trim", *_OF_LEVELS, *noise_by_input.FEATURE_CONSTANTS
+_NUMBERS = "least", "trim", *noise_by_input.FEATURE_CONSTANTS
 _GIVEN = "rules", "noise", "is_here", "log_weights", "log_rho", "is_constant", "shapes", "rates", "errors"
-_GIVEN += "layer", "prior_var", "mean", "cov", "share", "which", "std_factors", "counts"
+_GIVEN += "layer", "prior_var", "mean", "cov", "share", "which", "map_rules"
+_GIVEN += "std_factors", "counts", "helps", "spread"
 _OF_ROW = "filter_loc", "filter_var", "row", "y", "is_outlier"
-_FOUND = "loc", "var", "dof", "left", "weights", "each", "sound_loc", "wider", "phi", "factor", "moments", "density"
-_FOUND += "outlying", "below", "u", "room"
+_FOUND = "loc", "var", "dof", "left", "weights", "each", "sound_loc", "wider", "phi", "factor"
+_FOUND += "log_spread", "shares", "moments", "density", "outlying", "below", "u", "room"
 _Fields = structure(_COUNTS, _NUMBERS, (*_GIVEN, *_OF_ROW, *_FOUND))
 
 
@@ -41,7 +42,7 @@ class Learners(NamedTuple):
     """What learns from targets besides the filters and the weights: as in `ScoringState`."""
 
     noise: NoiseState | None
-    levels: Float[np.ndarray, "e j"] | None
+    levels: RecalibrationBySpread | None
     layer: NoiseByInput | None
 
 
@@ -76,6 +77,7 @@ class ScoringKernel:
         rests: bool,
     ) -> None:
         F, J, E, width = sizes
+        factors = len(recalibration.STD_FACTORS)
         K, L = F * J, 0 if which is None else noise_by_input.num_features(len(which))
         self.log_weights = rules.log_mixed()
         here = None if isinstance(rules.here, slice) else np.asarray(rules.here, np.int64)
@@ -91,16 +93,25 @@ class ScoringKernel:
         self._has = [each is not None for each in learners]
         room = K + 2 * F * E + E * (L + 2) + 2 * L + 2 * K + rules.kernel.room
         empty = {"loc": (K, E), "var": (K, E), "dof": K, "left": J, "weights": K, "each": K, "sound_loc": (K, E)}
-        empty |= {"wider": (K, E), "phi": (E, L), "factor": E, "moments": (2, E), "density": (K, E), "below": (K, E)}
+        empty |= {
+            "wider": (K, E),
+            "phi": (E, L),
+            "factor": E,
+            "moments": (2, E),
+            "log_spread": E,
+            "shares": (E, factors),
+            "density": (K, E),
+            "below": (K, E),
+        }
         empty |= {"u": E, "room": room, "filter_loc": (F, E), "filter_var": F, "row": width, "y": E}
         row: dict[str, Any] = {name: np.empty(shape) for name, shape in empty.items()}
         row |= {"is_outlier": np.empty(F, bool), "outlying": np.empty(K, bool)}
         self._row, self._said = row, np.empty(2)
         arrays = {name: address(a) if isinstance(a, np.ndarray) else a for name, a in (self._given | row).items()}
         counts = F, J, E, K if here is None else len(here), 0 if which is None else len(which)
-        numbers = {"least": least, "trim": trim} | _OF_LEVELS | noise_by_input.FEATURE_CONSTANTS
+        numbers = {"least": least, "trim": trim} | noise_by_input.FEATURE_CONSTANTS
         self._rules = rules
-        self._fields = _Fields(*counts, len(recalibration.STD_FACTORS), rests, **numbers, **arrays)
+        self._fields = _Fields(*counts, factors, rests, **numbers, **arrays)
         self._at, self._said_at = ctypes.addressof(self._fields), address(self._said)
 
     def _learners(self, learners: Learners, kinds: NoiseKinds, F: int, E: int) -> dict[str, Any]:
@@ -115,7 +126,9 @@ class ScoringKernel:
             found["is_constant"] = (~kinds.numbers.adapts).astype(np.float64)
             found |= {name: _twice(a) for name, a in zip(("shapes", "rates", "errors"), noise, strict=True)}
         if levels is not None:
-            found["counts"] = np.array(levels, np.float64)
+            found["map_rules"] = recalibration_by_spread.KERNEL_CONSTANTS
+            parts = zip(("counts", "helps", "spread"), (levels.counts, levels.helps, levels.spread), strict=True)
+            found |= {name: _twice(a) for name, a in parts}
         if layer is not None:
             parts = zip(("mean", "cov", "share"), (layer.mean, layer.cov, layer.share), strict=True)
             found |= {name: np.array(a, np.float64) for name, a in parts}
@@ -124,18 +137,14 @@ class ScoringKernel:
         return found
 
     @property
-    def levels(self) -> Float[np.ndarray, "e j"] | None:
-        """The counts of recalibration, as they are until a row is learnt."""
-        return self._given["counts"]
-
-    @property
     def learners(self) -> Learners:
         """Return what they know now."""
         has_noise, has_levels, has_layer = self._has
         given = self._given
         noise = NoiseState(*(given[name][0].copy() for name in ("shapes", "rates", "errors"))) if has_noise else None
         layer = NoiseByInput(*(given[name].copy() for name in ("mean", "cov", "share"))) if has_layer else None
-        return Learners(noise, given["counts"].copy() if has_levels else None, layer)
+        maps = (given[name][0].copy() for name in ("counts", "helps", "spread")) if has_levels else ()
+        return Learners(noise, RecalibrationBySpread(*maps) if has_levels else None, layer)
 
     def predict(
         self, loc: Float[np.ndarray, "f e"], var: Float[np.ndarray, " f"], gap: float, row: Float[np.ndarray, "1 w"]
@@ -151,9 +160,10 @@ class ScoringKernel:
         return mean, variance
 
     def mixture(self) -> list[Any]:
-        """Return its log weights, means, variances and degrees of freedom, and the factor of noise by input."""
-        has_noise, _, has_layer = self._has
+        """Return what `RowMixture` has of it."""
+        has_noise, has_levels, has_layer = self._has
         known = (("weights", True), ("sound_loc", True), ("wider", True), ("dof", has_noise), ("factor", has_layer))
+        known += (("shares", has_levels),)
         return [self._row[name].copy() if is_known else None for name, is_known in known]
 
     def learn(

@@ -130,8 +130,8 @@ class SingleRow:
     ) -> Predictive:
         """Predict the whole distribution of a row, which without times is so many rows `ahead` of the last one."""
         self._score(self._predict_filters(X, times, extra, ahead))
-        log_weights, loc, var, dof, factor = self._scoring.mixture()
-        (center, scale), shares = self._targets, self._scoring.shares
+        log_weights, loc, var, dof, factor, shares = self._scoring.mixture()
+        center, scale = self._targets
         return Predictive(
             log_weights[None],
             (center + scale * loc)[None],

@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float
 from streamgp.filters.kalman import FilterState
 from streamgp.filters.noise import NoiseState
 from streamgp.likelihoods.noise_by_input import NoiseByInput
+from streamgp.likelihoods.recalibration_by_spread import RecalibrationBySpread
 from streamgp.models.gaussian.delayed_feedback import PendingForecasts, ScoringState
 from streamgp.models.gaussian.resting import Resting
 from streamgp.numerics.arrays import AnyArray
@@ -22,8 +23,8 @@ class EnsembleState(Module):
     """Belief of every filter (of each group a `FilterState`), weights, clock, level of the noise.
 
     `pending` holds the forecasts whose targets have not come yet, where the ensemble forecasts several rows ahead;
-    `levels` the counts of `streamgp.likelihoods.recalibration`, where the ensemble is recalibrated; `resting` says
-    which filters rest, where they may; `layer` how the noise follows the inputs, where it does.
+    `levels` the maps of its recalibration, where it is recalibrated; `resting` says which
+    filters rest, where they may; `layer` how the noise follows the inputs, where it does.
     """
 
     filters: tuple[FilterState, ...]
@@ -31,7 +32,7 @@ class EnsembleState(Module):
     last_time: Float[AnyArray, ""]
     noise: NoiseState | None = None
     pending: PendingForecasts | None = None
-    levels: Float[AnyArray, "e j"] | None = None
+    levels: RecalibrationBySpread | None = None
     resting: Resting | None = None
     layer: NoiseByInput | None = None
 
@@ -85,6 +86,6 @@ class EnsembleState(Module):
         noise = self.noise
         if noise is not None:
             noise = noise._replace(rate=noise.rate[..., at], error=noise.error[..., at])
-        levels = None if self.levels is None else self.levels[at]
+        levels = None if self.levels is None else self.levels.of_output(e)
         layer = None if self.layer is None else self.layer.of_output(e)
         return replace(self, filters=tuple(map(of_filter, self.filters)), noise=noise, levels=levels, layer=layer)

@@ -82,6 +82,11 @@ typedef struct {
     double walk, max_log_variance, max_ratio, max_square, fisher, switching, dof, tail;
 } layer_t;
 
+/* The constants of streamgp.likelihoods.recalibration_by_spread, in the order of its `KERNEL_CONSTANTS`. */
+typedef struct {
+    double forgetting, least_pace, switching, spread_memory, least_variance, furthest, least_level;
+} map_rules_t;
+
 /* What a file offers to the others. */
 EXPORT void target_values(int64_t n, int64_t K, int64_t E, int64_t kinds, const double *loc, const double *var,
                           const double *dof, const double *y, double *log_density, double *below);
@@ -92,7 +97,12 @@ EXPORT void learn_noise(const noise_t *x, int64_t n, const double *error, const 
 EXPORT void learn_log_variances(int64_t n, int E, int F, const double *phi, const double *square,
                                 const double *prior_var, const layer_t *rules, double *mean, double *cov,
                                 double *share, double *means, double *shares, double *gain);
-void count_factors(int64_t J, double memory, const double *density, const double *now, double *after);
+EXPORT void learn_level_maps(int64_t n, int64_t E, int64_t J, const map_rules_t *rules, const double *factors,
+                             const double *u, const double *log_spread, const uint8_t *learnt, double *counts,
+                             double *helps, double *spread);
+EXPORT void level_shares(int64_t n, int64_t E, int64_t J, int64_t steps, const map_rules_t *rules,
+                         const double *factors, const double *log_spread, const double *counts, const double *helps,
+                         const double *spread, double *shares);
 
 /* See student_t.c. */
 double log_gamma_ratio(double a);

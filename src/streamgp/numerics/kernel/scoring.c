@@ -7,10 +7,10 @@
 
 #include "kernel.h"
 
-/* Arrays of `ScoringKernel`. Those of the noise have room for the next beside them. */
+/* Arrays of `ScoringKernel`. Those of noise and maps have room for the next beside them. */
 typedef struct {
     int64_t filters, kinds, outputs, here, inputs, factors, rests;
-    double least, trim, memory, min_level;
+    double least, trim;
     double least_level, least_of_outliers, edge, mean_absolute, mean_beyond, absolute_log, least_var;
     const weight_rules_t *rules;
     const noise_t *noise;                    /* NULL: noise is constant */
@@ -22,14 +22,16 @@ typedef struct {
     const double *prior_var;
     double *mean, *cov, *share;              /* E x L, E x L x L, E */
     const int64_t *which;                    /* inputs */
+    const map_rules_t *map_rules;            /* of recalibration.c; NULL: nothing is recalibrated */
     const double *std_factors;               /* factors */
-    double *counts;                          /* E x factors; NULL: nothing is recalibrated */
+    double *counts, *helps, *spread;         /* 2 x E x 3 x factors, 2 x E x 3, 2 x E x 3 */
     const double *filter_loc, *filter_var;   /* F x E, F: of the row */
     const double *row, *y;                   /* its inputs, its target (E) */
     const uint8_t *is_outlier;               /* F */
     double *loc, *var, *dof, *left;          /* K x E, K x E, K, J: what the experts predict */
     double *weights, *each, *sound_loc, *wider; /* K, K, K x E, K x E: weights of sound experts, and what they say */
     double *phi, *factor;                    /* E x L, E */
+    double *log_spread, *shares;             /* E, E x factors */
     double *moments, *density;               /* 2 x E, K x E */
     uint8_t *outlying;                       /* K */
     double *below, *u, *room;                /* K x E, E, and what the others need */
@@ -109,6 +111,11 @@ static void mix(const scoring_t *s, int64_t e, double left, double *mean, double
     *variance = v / total;
 }
 
+static double log_std_of(const scoring_t *s, double variance)
+{
+    return 0.5 * log(within(variance, 1.0, s->least_var, 1.0 / s->least_var));
+}
+
 /* Multiply the variances of an output by the factor that follows from the inputs. */
 static void widen(const scoring_t *s, int64_t e)
 {
@@ -116,8 +123,7 @@ static void widen(const scoring_t *s, int64_t e)
     double *phi = s->phi + e * L, m, v, h = 0.0;
     mix(s, e, 0.0, &m, &v);
     m = within(m, 0.0, -s->edge, s->edge);
-    double log_std = 0.5 * log(within(v, 1.0, s->least_var, 1.0 / s->least_var)) + 1.0;
-    log_std = fmin(fmax(log_std, -s->edge), s->edge);
+    double log_std = fmin(fmax(log_std_of(s, v) + 1.0, -s->edge), s->edge);
     phi[0] = 1.0;
     for (int64_t i = 0; i < d; i++) {
         double x = within(s->row[s->which[i]], 0.0, -s->edge, s->edge);
@@ -139,16 +145,18 @@ static void widen(const scoring_t *s, int64_t e)
         s->wider[k * s->outputs + e] *= s->factor[e];
 }
 
-/* Return by what recalibration multiplies the variance of an output. */
-static double variance_factor(const scoring_t *s, int64_t e)
+/* Find the shares of an output's recalibration; return by what it multiplies the variance. */
+static double recalibrate(const scoring_t *s, int64_t e)
 {
-    const double *counts = s->counts + e * s->factors;
-    double sum = 0.0, squares = 0.0;
-    for (int64_t j = 0; j < s->factors; j++) {
-        sum += counts[j];
-        squares += counts[j] * (s->std_factors[j] * s->std_factors[j]);
-    }
-    return squares / sum;
+    int64_t J = s->factors, maps = 3 * e;
+    double *shares = s->shares + e * J, m, v, squares = 0.0;
+    mix(s, e, 0.0, &m, &v);
+    s->log_spread[e] = log_std_of(s, v);
+    level_shares(1, 1, J, 0, s->map_rules, s->std_factors, s->log_spread + e, s->counts + maps * J, s->helps + maps,
+                 s->spread + maps, shares);
+    for (int64_t j = 0; j < J; j++)
+        squares += shares[j] * (s->std_factors[j] * s->std_factors[j]);
+    return squares;
 }
 
 /* Predict a row that comes a time `gap` after the last one, from what its filters predict. */
@@ -160,9 +168,9 @@ EXPORT void predict_mixture(const scoring_t *s, double gap)
     for (int64_t e = 0; e < s->outputs; e++) {
         if (s->layer)
             widen(s, e);
+        double factor = s->map_rules ? recalibrate(s, e) : 1.0;
         mix(s, e, s->trim / (double)K, s->moments + e, s->moments + s->outputs + e);
-        if (s->counts)
-            s->moments[s->outputs + e] *= variance_factor(s, e);
+        s->moments[s->outputs + e] *= factor;
     }
 }
 
@@ -205,7 +213,7 @@ static void learn_layer(const scoring_t *s, int flagged)
     }
     learn_log_variances(1, (int)E, (int)L, s->phi, square, s->prior_var, s->layer, s->mean, s->cov, s->share,
                         means, shares, gain);
-    if (!s->counts)
+    if (!s->map_rules)
         return;
     const double *dof = s->noise ? s->dof : NULL;
     target_values(1, s->filters * s->kinds, E, s->kinds, s->sound_loc, s->wider, dof, s->y, NULL, s->below);
@@ -213,20 +221,14 @@ static void learn_layer(const scoring_t *s, int flagged)
 }
 
 /* Let recalibration learn the levels. */
-static void learn_counts(const scoring_t *s)
+static void learn_maps(const scoring_t *s)
 {
-    int64_t J = s->factors;
-    for (int64_t e = 0; e < s->outputs; e++) {
-        if (!isfinite(s->u[e]))
-            continue;
-        double *counts = s->counts + e * J, *density = s->room;
-        double z = ndtri(within(s->u[e], 0.5, s->min_level, 1.0 - s->min_level));
-        for (int64_t j = 0; j < J; j++) {
-            double factor = s->std_factors[j];
-            density[j] = exp(0.5 * z * z * (1.0 - 1.0 / (factor * factor))) / factor;
-        }
-        count_factors(J, s->memory, density, counts, counts);
-    }
+    int64_t E = s->outputs, J = s->factors, maps = 3 * E;
+    const uint8_t learnt = 1;
+    learn_level_maps(1, E, J, s->map_rules, s->std_factors, s->u, s->log_spread, &learnt, s->counts, s->helps, s->spread);
+    memcpy(s->counts, s->counts + maps * J, (size_t)(maps * J) * sizeof(double));
+    memcpy(s->helps, s->helps + maps, (size_t)maps * sizeof(double));
+    memcpy(s->spread, s->spread + maps, (size_t)maps * sizeof(double));
 }
 
 /* Let the levels of the noise learn the filters' errors. */
@@ -295,12 +297,12 @@ EXPORT int64_t learn_target(const scoring_t *s, int64_t guarded, double *said)
             sum += exp(s->log_weights[k] + s->density[k] - most);
         said[1] = flagged ? NAN : most + log(sum);
     }
-    if (s->counts || s->layer) {
+    if (s->map_rules || s->layer) {
         mix_levels(s);
         if (s->layer)
             learn_layer(s, flagged);
-        if (s->counts)
-            learn_counts(s);
+        if (s->map_rules)
+            learn_maps(s);
     }
     if (s->noise)
         learn_levels_of_noise(s, guarded);

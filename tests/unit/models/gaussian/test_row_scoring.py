@@ -6,10 +6,12 @@ import pytest
 from streamgp.filters.noise import CONSTANT_NOISE, parse
 from streamgp.likelihoods import recalibration
 from streamgp.likelihoods.noise_by_input import NoiseByInput
+from streamgp.likelihoods.recalibration_by_spread import RecalibrationBySpread
 from streamgp.models.gaussian import row_scoring
 from streamgp.models.gaussian.delayed_feedback import ScoringState, learn_from_targets
 from streamgp.models.gaussian.row_scoring import RowScoring
 from streamgp.models.gaussian.scoring_kernel import Sizes, is_compiled
+from streamgp.numerics import tree
 from streamgp.weights import present
 from streamgp.weights.by_name import make_rule
 
@@ -37,7 +39,7 @@ def given(kinds, rule, outputs, layer=True, levels=True):
     num_experts = FILTERS * len(kinds)
     weights = rule.init(np.full(num_experts, -np.log(num_experts)))
     found = NoiseByInput.start(outputs, len(WHICH)) if layer else None
-    return ScoringState(weights, noise, None, recalibration.start(outputs) if levels else None, found)
+    return ScoringState(weights, noise, None, RecalibrationBySpread.start(outputs) if levels else None, found)
 
 
 def rows_of(outputs, seed=0):
@@ -57,9 +59,8 @@ def one_by_one(scoring, rows, guarded):
     found = []
     for i in range(len(y)):
         scoring.predict(loc[i], var[i], gap[i], X[i : i + 1])
-        mixture, moments, shares = scoring.mixture(), np.array(scoring.moments()), scoring.shares
-        before = scoring.log_weights.copy()
-        found.append((mixture, moments, shares, before, *scoring.learn(y[i], is_outlier[i] if guarded else None)))
+        mixture, moments = scoring.mixture(), np.array(scoring.moments())
+        found.append((mixture, moments, *scoring.learn(y[i], is_outlier[i] if guarded else None)))
     return found
 
 
@@ -89,7 +90,7 @@ def check(rule, kinds, outputs, *, guarded=True, asleep=None, layer=True, levels
         asleep,
         (X, WHICH) if layer else None,
     )
-    for i, (mixture, moments, shares, _, said, score) in enumerate(found):
+    for i, (mixture, moments, said, score) in enumerate(found):
         for name in ("log_weights", "loc", "var", "dof"):
             theirs = getattr(predictive, name)
             assert (getattr(mixture, name) is None) == (theirs is None)
@@ -99,7 +100,7 @@ def check(rule, kinds, outputs, *, guarded=True, asleep=None, layer=True, levels
         if layer:
             close(mixture.factor, predictive.noise[i])
         if levels:
-            close(shares, predictive.recalibration[i])
+            close(mixture.shares, predictive.recalibration[i])
         whole = type(predictive)(*(None if a is None else a[i : i + 1] for a in mixture_of(predictive)), trim=0.01)
         factor = recalibration.variance_factor(predictive.recalibration[i]) if levels else 1.0
         close(moments, np.concatenate([whole.mean, whole.variance * factor]))
@@ -113,25 +114,15 @@ def check(rule, kinds, outputs, *, guarded=True, asleep=None, layer=True, levels
         np.asarray(present(rule.predict(got.weights), None)), np.asarray(present(rule.predict(after.weights), None))
     )
     assert (scoring.rules is None) == (rules is None)
-    for ours, theirs in (
-        (got.noise, after.noise),
-        (leaves(got.layer), leaves(after.layer)),
-        (got.levels, after.levels),
-    ):
-        assert (ours is None) == (theirs is None)
-        for a, b in (
-            zip(ours or (), theirs or (), strict=True) if not isinstance(ours, np.ndarray) else [(ours, theirs)]
-        ):
-            close(a, b)
+    ours, theirs = ((each.noise, each.layer, each.levels) for each in (got, after))
+    assert [each is None for each in ours] == [each is None for each in theirs]
+    for a, b in zip(tree.leaves(ours), tree.leaves(theirs), strict=True):
+        close(a, b)
     return found
 
 
 def mixture_of(predictive):
     return predictive.log_weights, predictive.loc, predictive.var, predictive.dof
-
-
-def leaves(layer):
-    return None if layer is None else (layer.mean, layer.cov, layer.share)
 
 
 @pytest.mark.parametrize("outputs", [1, 2])
@@ -157,7 +148,7 @@ def test_each_part_may_be_left_out(layer, levels):
 
 def test_without_guards_nothing_is_flagged():
     found = check(rule_of("auto", KINDS), KINDS, 1, guarded=False)
-    assert {each[4] for each in found} == {None}
+    assert {each[2] for each in found} == {None}
 
 
 def test_filters_that_are_beyond_repair_and_absurd_targets():
@@ -172,14 +163,12 @@ def test_filters_that_are_beyond_repair_and_absurd_targets():
 def test_the_state_that_was_given_stays_as_it_is(form):
     rule = rule_of("auto", KINDS)
     state = given(KINDS, rule, 1)
-    before = [np.array(a) for a in (*state.noise, *leaves(state.layer), state.levels)]
+    before = [np.array(a) for a in tree.leaves(state)]
     sizes = Sizes(FILTERS, len(KINDS), 1, WIDTH)
     scoring = RowScoring(rule, KINDS, state, None, WHICH, sizes, 0.0)
     one_by_one(scoring, rows_of(1), True)
     kept = scoring.state
-    then = [np.array(a) for a in (*kept.noise, *leaves(kept.layer), kept.levels)]
+    then = [np.array(a) for a in tree.leaves(kept)]
     one_by_one(scoring, rows_of(1, seed=1), True)
-    for a, b in zip((*state.noise, *leaves(state.layer), state.levels), before, strict=True):
-        np.testing.assert_array_equal(a, b)
-    for a, b in zip((*kept.noise, *leaves(kept.layer), kept.levels), then, strict=True):
+    for a, b in zip(tree.leaves((state, kept)), before + then, strict=True):
         np.testing.assert_array_equal(a, b)
