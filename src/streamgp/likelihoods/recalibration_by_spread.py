@@ -3,7 +3,7 @@
 What errors look like goes with their size. Where little is expected, now and then a target is far out; where much is,
 most come near. One map of levels (see `streamgp.likelihoods.recalibration`) for all rows then covers too little of
 the one kind and too much of the other. So there are three, at small, usual and large spreads: with l for the log
-standard deviation of the mixture, and t for l less its running mean over its running standard deviation, they count by
+standard deviation of the mixture, and t for l less its running mean over its running deviation, they count by
 
     a = (min(max(-t, 0), 1), the rest, min(max(t, 0), 1)),
 
