@@ -5,7 +5,6 @@ from typing import Any
 from streamgp.evaluation.inputs import Inputs
 from streamgp.stream.learner import StreamLearner
 from streamgp.table import Schema
-from streamgp.table.calendar import calendar_width
 
 
 def importance(schema: Schema, learner: StreamLearner) -> list[dict[str, Any]] | None:
@@ -13,13 +12,9 @@ def importance(schema: Schema, learner: StreamLearner) -> list[dict[str, Any]] |
     if schema.exposure is not None:
         return None
     groups: dict[str, list[int]] = {}
-    at = 0
+    at, widths = 0, iter(learner.categories.each_width(schema.num_inputs))
     for feature in schema.features:
-        width = len(feature.encoded)
-        if feature.kind == "levels":
-            width = learner.categories.statistics
-        elif feature.kind == "date":
-            width = calendar_width(learner.categories.entries)
+        width = sum(next(widths) for _ in feature.encoded)
         groups.setdefault(feature.name, []).extend(range(at, at + width))
         at += width
     return Inputs(learner, {name: inputs for name, inputs in groups.items() if inputs}).importance()
