@@ -11,6 +11,8 @@ from streamgp.models.gaussian.model import ensemble
 from streamgp.numerics import keys
 from streamgp.weights import fixed_share
 
+pytestmark = pytest.mark.slow
+
 ROWS, AHEAD = 90, 3
 
 
