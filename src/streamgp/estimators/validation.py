@@ -232,6 +232,9 @@ def _min_columns(estimator: Any) -> int:
     return int(lags is None or (isinstance(lags, str) and lags == NONE))
 
 
+_LARGEST_SQUARE = cells.LARGEST**2
+
+
 class NotFiniteError(ValueError):
     """A number is NaN, infinite or without a square where it must not be."""
 
@@ -241,8 +244,7 @@ def check_one(x: Any, time: Any, learner: StreamLearner, missing: str, columns: 
     x = to_floats("x", x, ("column",))
     if x.shape != (learner.num_inputs,):
         raise ValueError(f"x: expected one row, shape ({learner.num_inputs},), got shape {x.shape}")
-    usable = _usable(x)
-    if not usable.all():
+    if not x.dot(x) <= _LARGEST_SQUARE and not (usable := _usable(x)).all():  # the first is the quicker look
         if missing != "impute":
             column = int(np.argmin(usable))
             raise NotFiniteError(
@@ -267,6 +269,8 @@ def check_one(x: Any, time: Any, learner: StreamLearner, missing: str, columns: 
 
 def check_target(y: Any, shape: tuple[int, ...], missing: str) -> np.ndarray:
     """Check the target or targets of one row, shape (E,)."""
+    if isinstance(y, float) and not shape and abs(y) <= cells.LARGEST:
+        return np.array([y])
     y = to_float("y", y) if not shape and np.ndim(y) == 0 else to_floats("y", y)
     y = np.asarray(y)
     if y.shape != shape:
