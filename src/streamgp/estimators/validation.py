@@ -232,9 +232,6 @@ def _min_columns(estimator: Any) -> int:
     return int(lags is None or (isinstance(lags, str) and lags == NONE))
 
 
-_LARGEST_SQUARE = cells.LARGEST**2
-
-
 class NotFiniteError(ValueError):
     """A number is NaN, infinite or without a square where it must not be."""
 
@@ -244,7 +241,8 @@ def check_one(x: Any, time: Any, learner: StreamLearner, missing: str, columns: 
     x = to_floats("x", x, ("column",))
     if x.shape != (learner.num_inputs,):
         raise ValueError(f"x: expected one row, shape ({learner.num_inputs},), got shape {x.shape}")
-    if not x.dot(x) <= _LARGEST_SQUARE and not (usable := _usable(x)).all():  # the first is the quicker look
+    usable = _usable(x)
+    if not usable.all():
         if missing != "impute":
             column = int(np.argmin(usable))
             raise NotFiniteError(
