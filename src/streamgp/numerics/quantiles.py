@@ -20,7 +20,7 @@ _TOLERANCE = 1e-10
 _ROUGH_TOLERANCE = 1e-4
 _MAX_STEPS = 100
 # The kernel in C finds those of mixtures of so many components together at most; of more, NumPy's vectors are faster.
-_FEW = 4_000
+_FEW = 2_500
 
 
 class _Search(NamedTuple):
