@@ -74,7 +74,6 @@ def test_a_forecast_is_what_predict_says_of_the_first_rows(timed: bool):
     np.testing.assert_allclose(ahead.sort("unique_id")[::3].select(names), expected.select(names), rtol=1e-9)
     shuffled = pl.concat([future.filter(unique_id="b"), future.filter(unique_id="a")])
     assert fleet.forecast(3, X_future=shuffled).equals(ahead)
-    assert fleet.forecast(3, inputs=future).equals(ahead)
     alone = fleet.forecast(3, X_future=shuffled, keys=["b"])
     assert_same(alone, ahead.filter(unique_id="b"))
     assert fleet.forecast(3, X_future=future.filter(unique_id="b"), keys=["b"]).equals(alone)
@@ -221,9 +220,3 @@ def test_groups_may_stand_beside_the_inputs():
     rows = future.with_columns(kind=pl.lit("x"))
     fleet = StreamingGPFleet(group_col="kind").partial_fit(rows[:4])
     assert fleet.forecast(1, X_future=rows[4:]).equals(fleet.forecast(1, X_future=rows[4:].drop("kind")))
-
-
-def test_two_names_of_one_frame_are_one_too_many():
-    fleet, future = small()
-    with pytest.raises(ValueError, match="X_future: expected it, or inputs, its former name"):
-        fleet.forecast(3, X_future=future, inputs=future)

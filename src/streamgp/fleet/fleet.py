@@ -202,8 +202,6 @@ class StreamingGPFleet:
         X_future: Any = None,
         level: float | Sequence[float] = (80, 95),
         keys: Collection[Key] | None = None,
-        *,
-        inputs: Any = None,
     ) -> Any:
         """Forecast the next rows of every key.
 
@@ -220,8 +218,6 @@ class StreamingGPFleet:
             and so on.
         keys
             Only these, in this order. Without it, all.
-        inputs
-            The former name of `X_future`.
 
         Returns
         -------
@@ -234,10 +230,6 @@ class StreamingGPFleet:
         ValueError
             If `X_future` is not of the next `h` rows of every key, or is missing where the fleet has inputs.
         """
-        if inputs is not None:
-            if X_future is not None:
-                raise ValueError("X_future: expected it, or inputs, its former name, got both; leave inputs out")
-            X_future = inputs
         levels, known = checked(h, level), self._known("forecast")
         return rows_frame(known, next_rows(known, h, X_future, keys), levels)
 
