@@ -121,7 +121,7 @@ class NoiseByInput(Module):
 
     def _learn_compiled(self, compiled: Any, phi: np.ndarray, square: np.ndarray) -> tuple["NoiseByInput", Any, Any]:
         n, E, F = phi.shape
-        mean, cov, share = (np.array(a, np.float64) for a in (self.mean, self.cov, self.share))
+        mean, cov, share = (np.array(a, np.float64, order="C") for a in (self.mean, self.cov, self.share))
         given = [np.ascontiguousarray(a, np.float64) for a in (phi, square, prior_var(F), KERNEL_CONSTANTS)]
         means, shares, memory = np.empty((n, E, F)), np.empty((n, E)), np.empty(F)
         compiled(n, E, F, *(address(a) for a in (*given, mean, cov, share, means, shares, memory)))

@@ -13,25 +13,22 @@ import numpy as np
 
 _NAMES = ("streamgp_kernel.so", "streamgp_kernel.dylib", "streamgp_kernel.dll")  # hatch_build.py makes one of them
 FOLDER = Path(__file__).parent / "kernel"
-_FUNCTIONS = (
-    *("learn_experts", "work_size", "predict_singly", "learn_singly", "guard_singly"),
-    *("learn_log_variances", "learn_level_effects", "learn_noise", "learn_level_maps", "level_shares"),
-    *("learn_weights", "mix_weights", "target_values", "predict_mixture", "learn_target", "laplace_steps"),
-    *("mixture_quantiles", "recalibrated_levels"),
-    *("sines_and_cosines", "sines", "flag_leaves", "sum_leaves"),
-)
+# The checksum of the declarations in C that this package was written for: see kernel.h.
+INTERFACE = 0x174427CE
 
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """Return the compiled functions; None where they were not built, not for this system, or from older sources."""
+    """Return the compiled functions; None where they were not built, not for this system, or from other sources."""
     for path in (FOLDER / name for name in _NAMES):
         if path.exists():
             try:
                 found = ctypes.CDLL(str(path))
-            except OSError:
+                states = found.kernel_interface
+            except (OSError, AttributeError):
                 return None
-            return found if all(hasattr(found, name) for name in _FUNCTIONS) else None
+            states.restype = ctypes.c_int64
+            return found if states() == INTERFACE else None
     return None
 
 

@@ -100,3 +100,14 @@ def test_features_of_all_or_of_each_and_more_noise():
     phi = np.arange(6.0)
     for given in (phi, phi[None], np.tile(phi, (2, 1))):
         np.testing.assert_allclose(rows.predict(given, 1.0, 0.5).var, 1.7 * (phi @ phi) + 0.09 + 0.5)
+
+
+def test_the_order_in_memory_makes_no_difference():
+    rng, found = np.random.default_rng(3), []
+    phi, noise_var, prior_var = rng.normal(size=(2, 4)), rng.uniform(0.1, 2.0, (2, 3)), rng.uniform(0.5, 2.0, (2, 3))
+    for order in ("C", "F"):
+        variances = ExpertVariances(np.array(prior_var, order=order), np.array(noise_var, order=order))
+        dynamics = Dynamics(np.full((2, 3), 0.9), np.full((2, 3), 0.01))
+        single = RowFilter(prior_state(4, 1, prior_var), dynamics, variances)
+        found.append(np.array(single.predict(phi, 1.0).var))
+    np.testing.assert_array_equal(*found)

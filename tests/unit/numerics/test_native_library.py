@@ -1,8 +1,10 @@
 """Tests of how the kernel in C is found."""
 
 import ctypes
+import re
 import shutil
 import subprocess
+import zlib
 from pathlib import Path
 
 import pytest
@@ -33,14 +35,37 @@ def test_sources_stand_beside_it() -> None:
     assert isinstance(native.library(), ctypes.CDLL | None)
 
 
-def test_one_of_older_sources_is_passed_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("source", "is_loaded"),
+    [
+        ("int learn_experts(void) { return 0; }", False),
+        (f"long long kernel_interface(void) {{ return {native.INTERFACE - 1}; }}", False),
+        (f"long long kernel_interface(void) {{ return {native.INTERFACE}; }}", True),
+    ],
+)
+def test_one_of_other_sources_is_passed_over(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: str, is_loaded: bool
+) -> None:
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         pytest.skip("needs a C compiler")
-    source = tmp_path / "old.c"
-    source.write_text("int learn_experts(void) { return 0; }\n")
-    subprocess.run([compiler, "-shared", "-fPIC", str(source), "-o", tmp_path / "streamgp_kernel.so"], check=True)
+    (tmp_path / "other.c").write_text(source)
+    library = tmp_path / "streamgp_kernel.so"
+    subprocess.run([compiler, "-shared", "-fPIC", str(tmp_path / "other.c"), "-o", library], check=True)
     monkeypatch.setattr(native, "FOLDER", tmp_path)
+    assert (native.library() is not None) == is_loaded
     native.library.cache_clear()
-    assert native.library() is None
-    native.library.cache_clear()
+
+
+def test_both_sides_state_the_checksum_of_what_they_exchange() -> None:
+    """After a change of a declaration in C write the new checksum into kernel.h and native.py."""
+    declarations = []
+    for path in sorted(native.FOLDER.glob("*.[ch]")):
+        code = re.sub(r"/\*.*?\*/", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+        code = re.sub(r"^#.*$", "", code, flags=re.MULTILINE)
+        found = re.findall(r"typedef[^;{]*(?:\{[^}]*\})?[^;]*;|EXPORT[^;{]*|enum\s*\{[^}]*\}", code)
+        declarations += [" ".join(each.split()) for each in found]
+    checksum = zlib.crc32("\n".join(declarations).encode())
+    stated = re.search(r"#define INTERFACE (\w+)", (native.FOLDER / "kernel.h").read_text(encoding="utf-8"))
+    assert stated is not None
+    assert {int(stated[1], 16), native.INTERFACE} == {checksum}, f"the checksum is 0x{checksum:08x}"

@@ -41,9 +41,10 @@ class RowFilter:
         self.mean = np.array(np.swapaxes(np.asarray(beliefs.mean), -1, -2), order="C")
         G, R, F, _ = beliefs.cov.shape
         self.shape, self.cov = (G, R), covariances(np.asarray(beliefs.cov))
-        self.guard = None if beliefs.guard is None else Guard(*(np.array(a) for a in beliefs.guard))
+        self.guard = None if beliefs.guard is None else Guard(*(np.array(a, order="C") for a in beliefs.guard))
         self.dynamics = Dynamics(np.asarray(dynamics.decay), np.asarray(dynamics.diffusion))
-        self.prior_var, self.noise_var = np.asarray(noise.prior_var), np.array(noise.noise_var, np.float64)
+        self.prior_var = np.ascontiguousarray(noise.prior_var)
+        self.noise_var = np.array(noise.noise_var, np.float64, order="C")
         # The filters that were restarted because their numbers were beyond repair.
         self.restarted = np.zeros((G, R), bool)
         self.least_var = (1.0 - TOLERATED) * self.noise_var

@@ -131,7 +131,7 @@ class ScoringKernel:
             found |= {name: _twice(a) for name, a in parts}
         if layer is not None:
             parts = zip(("mean", "cov", "share"), (layer.mean, layer.cov, layer.share), strict=True)
-            found |= {name: np.array(a, np.float64) for name, a in parts}
+            found |= {name: np.array(a, np.float64, order="C") for name, a in parts}
             found["layer"] = np.array(noise_by_input.KERNEL_CONSTANTS)
             found["prior_var"] = noise_by_input.prior_var(layer.mean.shape[-1])
         return found

@@ -24,6 +24,12 @@
 #define WIDE
 #endif
 
+/* The checksum of what is exchanged with Python, which tests/unit/numerics/test_native_library.py computes: that of all
+ * declarations with typedef, EXPORT or enum. `native.INTERFACE` is the same number.
+ */
+#define INTERFACE 0x174427CE
+EXPORT int64_t kernel_interface(void);
+
 typedef void gemm_t(const char *, const char *, const int *, const int *, const int *, const double *, const double *,
                     const int *, const double *, const int *, const double *, double *, const int *);
 typedef void symm_t(const char *, const char *, const int *, const int *, const double *, const double *, const int *,

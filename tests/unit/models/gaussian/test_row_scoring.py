@@ -146,6 +146,22 @@ def test_each_part_may_be_left_out(layer, levels):
     check(rule_of("auto", CONSTANT_NOISE), CONSTANT_NOISE, 1, layer=layer, levels=levels)
 
 
+def test_the_order_in_memory_makes_no_difference():
+    kinds, (loc, var, X, y, gap, is_outlier) = KINDS.for_outputs(2), rows_of(2)
+    rule, sizes = rule_of("auto", kinds), Sizes(FILTERS, len(kinds), 2, WIDTH)
+    state = given(kinds, rule, 2)
+    found = []
+    first = RowScoring(rule, kinds, state, None, WHICH, sizes, 0.01)
+    one_by_one(first, (loc, var, X, y, gap, is_outlier), True)
+    for order in ("C", "F"):
+        learnt = tree.map(lambda a, order=order: np.array(a, order=order), first.state)
+        scoring = RowScoring(rule, kinds, learnt, None, WHICH, sizes, 0.01)
+        one_by_one(scoring, (loc, var, X, y[::-1].copy(), gap, is_outlier), True)
+        found.append(tree.leaves(scoring.state))
+    for a, b in zip(*found, strict=True):
+        close(a, b)
+
+
 def test_without_guards_nothing_is_flagged():
     found = check(rule_of("auto", KINDS), KINDS, 1, guarded=False)
     assert {each[2] for each in found} == {None}
