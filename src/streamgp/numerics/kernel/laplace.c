@@ -402,8 +402,7 @@ static void go_on(const steps_t *s, int64_t e, int64_t i)
         }
 }
 
-/* Take the steps of rows from the first one on; return which row comes first that must be taken in NumPy, or n. */
-EXPORT WIDE int64_t laplace_steps(const steps_t *s, int64_t i)
+static WIDE int64_t take_steps(const steps_t *s, int64_t i)
 {
     int64_t C = s->latents;
     for (; i < s->rows; i++) {
@@ -421,3 +420,6 @@ EXPORT WIDE int64_t laplace_steps(const steps_t *s, int64_t i)
     }
     return i;
 }
+
+/* Take the steps of rows from the first one on; return which row comes first that must be taken in NumPy, or n. */
+EXPORT int64_t laplace_steps(const steps_t *s, int64_t first) { return take_steps(s, first); }
