@@ -88,14 +88,10 @@ class HilbertSpace(_Box):
         # The last axis makes every frequency a point of a one-dimensional spectrum.
         frequencies = _frequencies(self.box, self.terms)
         weight = self.kernel.sqrt_spectral_density(frequencies[..., None], self.lengthscale[..., None, None])
-        weight, sines, num_features = (
-            weight[..., None, :, :],
-            _sines_of(frequencies, self.box, self.edge),
-            self.num_features,
-        )
+        sines, num_features = _sines_of(frequencies, self.box, self.edge), self.num_features
 
         def evaluate(X: AnyArray) -> AnyArray:
-            features = sines(X) * weight
+            features = sines(X) * weight[..., None, :, :]
             return features.reshape(*features.shape[:-2], num_features)
 
         return evaluate

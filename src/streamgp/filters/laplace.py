@@ -10,7 +10,7 @@ the steps taken one by one.
 Experts come in stacks, of any leading axes; the steps of a row are taken for the experts of all stacks together.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -239,26 +239,16 @@ def _steps(likelihood: Likelihood, K: Any, loc: Any, y: Any, mask: Any) -> tuple
     shift, shrink, gains = np.zeros((e, n, C)), np.zeros((e, n, C, C)), np.zeros(K.shape)
     kernel: LaplaceKernel | None = None
     if takes(likelihood):
-        K, loc, y, mask = (
-            np.ascontiguousarray(K),
-            np.ascontiguousarray(loc),
-            np.asarray(y, np.float64),
-            np.asarray(mask),
-        )
-        arrays = {"y": y, "mask": mask, "cov": K, "loc": loc, "shift": shift, "shrink": shrink, "gains": gains}
-        arrays |= {"own_loc": predicted.loc, "own_cov": predicted.cov}
+        K, loc = np.ascontiguousarray(K), np.ascontiguousarray(loc)
+        arrays = {"y": np.asarray(y, np.float64), "mask": np.asarray(mask), "cov": K, "loc": loc, "gains": gains}
+        arrays |= {"own_loc": predicted.loc, "own_cov": predicted.cov, "shift": shift, "shrink": shrink}
         kernel = LaplaceKernel(likelihood, _CLEAR, arrays)
-    flat, taken = loc.reshape(e, n * C), 0
-    for i, learn in enumerate(np.asarray(mask).tolist()):
-        if kernel is not None and i >= taken:
-            taken = kernel.steps(i)
-        if i < taken:
-            continue
-        taken = i + 1
+    flat = loc.reshape(e, n * C)
+    for i in _left_over(kernel, n):
         own, later = slice(i * C, (i + 1) * C), slice((i + 1) * C, None)
         predicted.loc[:, i] = loc[:, i]
         predicted.cov[:, i] = cov = possible(K[:, own, own])
-        if not learn:
+        if not mask[i]:
             continue
         step = laplace_step(likelihood, y[i], loc[:, i], cov)
         shift[:, i], shrink[:, i] = step
@@ -273,6 +263,14 @@ def _steps(likelihood: Likelihood, K: Any, loc: Any, y: Any, mask: Any) -> tuple
             flat[:, later] += (step.shift[:, None, :] @ V)[:, 0]
             K[:, later, later] -= np.swapaxes(V, -1, -2) @ G
     return predicted, shift, shrink, gains
+
+
+def _left_over(kernel: LaplaceKernel | None, rows: int) -> Iterator[int]:
+    """Yield the rows that are to be taken in NumPy, each once the kernel has taken those before it."""
+    i = 0
+    while (i := i if kernel is None else kernel.steps(i)) < rows:
+        yield i
+        i += 1
 
 
 def _roots(shrink: Any) -> Any:

@@ -238,7 +238,7 @@ class NoiseKinds(Module):
         return NoiseState(*learn_noise(self.kernel_fields(filters, outputs), state, rows))
 
     def kernel_fields(self, num_filters: int, num_outputs: int) -> NoiseFields:
-        """Return what the kernel in C is told of them."""
+        """Return what the kernel in C needs to know of them."""
         return NoiseFields(*self.numbers[:2], (MIN_FACTOR, MAX_LEARNT), num_filters, num_outputs)
 
     def _levels(

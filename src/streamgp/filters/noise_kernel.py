@@ -20,7 +20,7 @@ def is_compiled() -> bool:
 
 
 class NoiseFields:
-    """What the kernel is told of the kinds of noise: `noise_t`.
+    """What the kernel needs to know of the kinds of noise: `noise_t`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The kinds of noise, declared once: their names, what each remembers of errors, and what is told of it.
+"""The kinds of noise, declared once: their names, what each remembers of errors, and what is said of it.
 
 All else goes by the numbers of a `NoiseKind`: the levels in `streamgp.filters.noise` and in the kernel in C, and
 joint draws. The help of the option and the caption in reports are made of `FORMS`. Nothing heavy is imported here.

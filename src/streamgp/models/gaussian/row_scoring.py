@@ -233,15 +233,18 @@ class RowScoring:
     def _weigh(self, density: Float[np.ndarray, " k"], is_outlier: Bool[np.ndarray, " f"] | None) -> None:
         """Let the rules learn what the experts said of a row."""
         rules, outlying = self._stacked, self._outlying(is_outlier)
-        learners = self._learners if self._kernel is None else self._kernel.learners
         if rules is not None and np.isfinite(density).all():
             outliers = None if outlying is None else outlying[None, rules.here]
             rules.learn(density[None, rules.here], outliers, self._least)
-            self._weights = rules.now
-        else:
-            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-                now = self._weights_now
-                self._weights = learn_row(self._rule, now, density, outlying, self._least, self._absent)
+            if self._kernel is None:
+                self.log_weights = rules.log_mixed()
+            else:
+                self._kernel.log_weights[...] = rules.log_mixed()
+            return
+        learners = self._learners if self._kernel is None else self._kernel.learners
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            now = self._weights_now
+            self._weights = learn_row(self._rule, now, density, outlying, self._least, self._absent)
         self._begin(learners)
 
 

@@ -92,18 +92,12 @@ class ScoringKernel:
         }
         self._has = [each is not None for each in learners]
         room = K + 2 * F * E + E * (L + 2) + 2 * L + 2 * K + rules.kernel.room
-        empty = {"loc": (K, E), "var": (K, E), "dof": K, "left": J, "weights": K, "each": K, "sound_loc": (K, E)}
-        empty |= {
-            "wider": (K, E),
-            "phi": (E, L),
-            "factor": E,
-            "moments": (2, E),
-            "log_spread": E,
-            "shares": (E, factors),
-            "density": (K, E),
-            "below": (K, E),
-        }
-        empty |= {"u": E, "room": room, "filter_loc": (F, E), "filter_var": F, "row": width, "y": E}
+        empty = dict.fromkeys(("loc", "var", "sound_loc", "wider", "density", "below"), (K, E))
+        empty |= dict.fromkeys(("dof", "weights", "each"), (K,)) | dict.fromkeys(
+            ("factor", "log_spread", "u", "y"), (E,)
+        )
+        empty |= {"left": (J,), "phi": (E, L), "shares": (E, factors), "moments": (2, E), "room": (room,)}
+        empty |= {"filter_loc": (F, E), "filter_var": (F,), "row": (width,)}
         row: dict[str, Any] = {name: np.empty(shape) for name, shape in empty.items()}
         row |= {"is_outlier": np.empty(F, bool), "outlying": np.empty(K, bool)}
         self._row, self._said = row, np.empty(2)

@@ -176,6 +176,18 @@ def test_filters_that_are_beyond_repair_and_absurd_targets():
         assert all(np.isfinite(each[1]).all() for each in found)
 
 
+@pytest.mark.parametrize("rule", ["bma", "auto"])
+def test_rows_to_which_a_rule_gives_next_to_nothing_are_learnt_in_logs(rule, monkeypatch):
+    loc, var, X, y, gap, is_outlier = rows_of(1)
+    loc[:, 0], var[:, 0], y[:57] = 0.0, 1e-12, 1e-7
+    y[57:], is_outlier[:] = 3.0, False
+    learnt = []
+    weigh = RowScoring._weigh
+    monkeypatch.setattr(RowScoring, "_weigh", lambda self, *given: learnt.append(1) or weigh(self, *given))
+    check(rule_of(rule, CONSTANT_NOISE), CONSTANT_NOISE, 1, guarded=False, rows=(loc, var, X, y, gap, is_outlier))
+    assert learnt
+
+
 def test_the_state_that_was_given_stays_as_it_is(form):
     rule = rule_of("auto", KINDS)
     state = given(KINDS, rule, 1)
