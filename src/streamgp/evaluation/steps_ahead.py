@@ -69,10 +69,7 @@ class StepsAhead:
     """
 
     def __init__(self, steps: int, targets: Sequence[str], known: Float[np.ndarray, "N d"] | None = None) -> None:
-        if steps < 2:
-            raise ValueError(
-                f"steps_ahead: expected at least 2 rows ahead, got {steps}; a single one is the usual run"
-            )
+        check_count(steps)
         self.steps, self.targets, self._known = steps, list(targets), known
         e = len(self.targets)
         # The number of rows seen.
@@ -198,7 +195,13 @@ def check_steps(spec: Spec, steps: int) -> None:
         raise ValueError(f"steps_ahead: expected a model without a horizon, got one of {spec.horizon}; leave out one")
     if not isinstance(family_of(spec), PathFamily):
         raise ValueError(f"steps_ahead: expected an ensemble for numbers, got the model {spec.model} of {spec.task}")
-    StepsAhead(steps, [""])
+    check_count(steps)
+
+
+def check_count(steps: int) -> None:
+    """Raise ValueError if so many rows ahead are too few to be forecast one by one."""
+    if steps < 2:
+        raise ValueError(f"steps_ahead: expected at least 2 rows ahead, got {steps}; a single one is the usual run")
 
 
 def _going_on(times: Float[np.ndarray, "n c"], steps: int) -> Float[np.ndarray, "h c"]:

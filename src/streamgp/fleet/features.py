@@ -79,9 +79,9 @@ class FeatureMap:
         wave = np.concatenate([np.cos(angle), np.sin(angle)], axis=1) / np.sqrt(max(len(self.frequencies), 1))
         return np.concatenate([np.ones((len(Z), 1)), Z, wave], axis=1)
 
-    def slopes(self, Z: Float[np.ndarray, "n z"], theta: Float[np.ndarray, "n f"]) -> Float[np.ndarray, "n l"]:
-        """Return the derivative of ``phi' theta`` by each lag."""
-        first, m, count = self.num_linear, len(self.frequencies), len(self.lags)
-        angle, toward = Z @ self.frequencies.T, self.frequencies[:, :count] / np.sqrt(max(m, 1))
+    def slopes(self, Z: Float[np.ndarray, "n z"], theta: Float[np.ndarray, "n f"]) -> Float[np.ndarray, "n z"]:
+        """Return the derivative of ``phi' theta`` by each standardised input: lags, calendar, inputs."""
+        first, m = self.num_linear, len(self.frequencies)
+        angle, toward = Z @ self.frequencies.T, self.frequencies / np.sqrt(max(m, 1))
         waves = theta[:, first + m :] * np.cos(angle) - theta[:, first : first + m] * np.sin(angle)
-        return theta[:, 1 : 1 + count] + waves @ toward
+        return theta[:, 1:first] + waves @ toward

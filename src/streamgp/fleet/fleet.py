@@ -19,6 +19,7 @@ from streamgp.fleet.model import Mixture
 from streamgp.fleet.ray_keys import require_ray
 from streamgp.fleet.settings import DEFAULT_LAGS, DEFAULT_MISSING, FleetSettings, as_lags, as_path
 from streamgp.fleet.shards import Shards
+from streamgp.fleet.steps_ahead import FleetStepsAhead
 from streamgp.fleet.totals import Known, next_rows, rows_frame, totals_frame
 from streamgp.models.options import calendar_of
 from streamgp.numerics import checkpoint
@@ -165,9 +166,28 @@ class StreamingGPFleet:
         table, mixture = self._ahead(frame)
         return with_columns(table, self.settings, outputs.predictions(mixture))
 
-    def evaluate(self, frame: Any) -> FleetEvaluation:
-        """Test, then train: predict every row before it is learnt, and score it; NaN for rows that are left out."""
-        found, metrics, rows, columns = tested(self, frame)
+    def evaluate(self, frame: Any, steps_ahead: int = 0) -> FleetEvaluation:
+        """Test, then train: predict every row before it is learnt, and score it; NaN for rows that are left out.
+
+        Parameters
+        ----------
+        frame
+            As in `partial_fit`.
+        steps_ahead
+            Also forecast the next so many rows of each key, from one in so many of its rows on, and score each step
+            beside naive forecasts: ``steps_ahead`` of the metrics, and columns of the frame (``step``, from 1, and
+            ``ahead_mean``, ``ahead_std``, ``ahead_q05``, ``ahead_q50``, ``ahead_q95``). Their inputs are taken as
+            not known. 0: no such forecasts.
+
+        Raises
+        ------
+        ValueError
+            If `steps_ahead` is neither 0 nor at least 2.
+        """
+        ahead = FleetStepsAhead(steps_ahead, self.settings.target_col) if steps_ahead else None
+        found, metrics, rows, columns = tested(self, frame, ahead)
+        if ahead is not None:
+            metrics |= ahead.metrics()
         return FleetEvaluation(found, metrics, self.scores(), self.settings, rows, columns)
 
     def step(self, seq: int, frame: Any) -> Any:
@@ -381,7 +401,9 @@ class StreamingGPFleet:
         times = self._directory.next_rows(key) if table.times is None else table.times
         return table, engine.predict(key, times, table.X, self._directory.group_numbers(table.groups, len(key)))
 
-    def _learn(self, frame: Any, caller: str) -> tuple[Table, Int[np.ndarray, " m"], Outcome]:
+    def _learn(
+        self, frame: Any, caller: str, ahead: FleetStepsAhead | None = None
+    ) -> tuple[Table, Int[np.ndarray, " m"], Outcome]:
         """Check all rows, then predict and learn the good ones; return also which these are."""
         self._check_usable()
         table = read(frame, self.settings, self._columns, with_target=True)
@@ -413,7 +435,7 @@ class StreamingGPFleet:
         y = table.y[good]
         warm, self._engine.broken = self.is_warm_, True
         with progress_bar("fleet", len(y)) as bar:
-            outcome = self._engine.learn(key, times, table.X[good], y, bar)
+            outcome = self._engine.learn(key, times, table.X[good], y, bar, ahead)
         self._directory.count(key, times, np.isnan(y), table.unusable[good])
         skipped = self._directory.find([table.keys[i] for i in np.flatnonzero(is_bad).tolist()])
         skipped = skipped[skipped != NEW]

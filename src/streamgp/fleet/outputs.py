@@ -1,19 +1,21 @@
 """Columns of output from mixtures, and scores from the sums over every key's rows."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Bool, Float
 
 from streamgp.fleet.directory import Directory
-from streamgp.fleet.engine import FleetEngine
 from streamgp.fleet.model import QUANTILES, Mixture
 from streamgp.fleet.scores import SKILLS
 from streamgp.numerics import mixtures
 from streamgp.numerics.crps import mixture_crps
 from streamgp.numerics.digits import shortest
 from streamgp.numerics.quantiles import mixture_quantiles
+
+if TYPE_CHECKING:
+    from streamgp.fleet.engine import FleetEngine
 
 COVERAGE_LEVELS = (50, 90, 95)
 NAMES = ("q05", "q50", "q95")
@@ -85,7 +87,7 @@ def metrics(
     }
 
 
-def scores(engine: FleetEngine, directory: Directory) -> Mapping[str, np.ndarray]:
+def scores(engine: "FleetEngine", directory: Directory) -> Mapping[str, np.ndarray]:
     """Return the scores of every key; NaN where there are none yet."""
     n = len(directory)
     found: Values = {name: getattr(directory, name).astype(np.int64) for name in Directory.COUNTS}

@@ -1,7 +1,7 @@
 """The state of every key of a fleet, in arrays with one row a key."""
 
 from dataclasses import dataclass, fields, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -10,6 +10,9 @@ from streamgp.evaluation.metrics import many_judgements
 from streamgp.fleet.prior import PooledPrior
 from streamgp.fleet.scales import KeyMoments
 from streamgp.numerics.checkpoint.encoding import register
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 SPARE = 1.25  # the capacity grows by this factor at least
 
@@ -196,7 +199,7 @@ class KeyStates:
         )
 
 
-Arrays = TypeVar("Arrays", KeyStates, KeyBeliefs, KeyScores, KeyMoments)
+Arrays = TypeVar("Arrays", bound="DataclassInstance")
 
 
 def take(arrays: Arrays, at: np.ndarray | slice) -> Arrays:

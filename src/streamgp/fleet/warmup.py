@@ -48,14 +48,24 @@ class PooledRows(NamedTuple):
     X: Float[np.ndarray, "n d"]
     y: Float[np.ndarray, " n"]
 
+    def part(self, at: slice) -> "PooledRows":
+        """Return some of the rows."""
+        return PooledRows(*(a[at] for a in self))
 
-def rounds(key: Int[np.ndarray, " n"]) -> list[Int[np.ndarray, " m"]]:
-    """Group rows by how many rows of the same key stand before them."""
+
+def ranks(key: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+    """Return how many rows of the same key stand before each."""
     order = np.argsort(key, kind="stable")
     ordered = key[order]
     new = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(key) else np.zeros(0, np.int64)
     rank = np.empty(len(key), np.int64)
     rank[order] = np.arange(len(key)) - np.repeat(new, np.diff(np.r_[new, len(key)]))
+    return rank
+
+
+def rounds(key: Int[np.ndarray, " n"]) -> list[Int[np.ndarray, " m"]]:
+    """Group rows by how many rows of the same key stand before them."""
+    rank = ranks(key)
     by_rank = np.argsort(rank, kind="stable")
     return np.split(by_rank, np.cumsum(np.bincount(rank))[:-1]) if len(key) else []
 
