@@ -11,7 +11,7 @@ from benchmarks.accuracy import fleet_autoets, fleet_bands, fleet_totals
 from benchmarks.common import markdown
 from benchmarks.common.paths import DOCS, RESULTS_DIR
 from benchmarks.speed import fleet as speed
-from benchmarks.speed import fleet_asleep, fleet_many_rows, fleet_ray
+from benchmarks.speed import fleet_asleep, fleet_horizon, fleet_many_rows, fleet_ray
 
 PAGE = DOCS / "research" / "fleets.md"
 
@@ -23,6 +23,7 @@ def pages() -> dict[Path, str]:
         "speed": speed_table(measured),
         "asleep": asleep_table(json.loads(fleet_asleep.RESULTS.read_text())),
         "many rows": many_rows_table(json.loads(fleet_many_rows.RESULTS.read_text())["sizes"]),
+        "horizon": horizon_table(json.loads(fleet_horizon.RESULTS.read_text())["sizes"]),
         "kills": kills_table(json.loads((RESULTS_DIR / "fleet_kills.json").read_text())),
         "ray": ray_table(json.loads(fleet_ray.RESULTS.read_text())),
         "accuracy": accuracy_table(scored["data"]),
@@ -79,6 +80,19 @@ def many_rows_table(sizes: list[dict[str, Any]]) -> str:
     for size in sizes:
         each, share = (size[name]["median"] for name in ("processor_microseconds_a_row", "share_of_filters"))
         lines.append(f"| {size['keys']:,} | {each:,.1f} | {100 * share:.0f}% |")
+    return "\n".join(lines)
+
+
+def horizon_table(sizes: list[dict[str, Any]]) -> str:
+    """Return a row for each number of keys, with inputs and without."""
+    columns = ("keys", "inputs", "processor seconds a tick: without, with forecasts", "times", "bytes a key")
+    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    for size in sizes:
+        plain, ahead = (size[name]["processor_seconds_a_tick"] for name in ("plain", "ahead"))
+        lines.append(
+            f"| {size['keys']:,} | {2 * size['inputs']} | {plain:.3f}, {ahead:.3f} | {size['times']:.2f} | "
+            f"{size['bytes_a_key']:,.0f} |"
+        )
     return "\n".join(lines)
 
 

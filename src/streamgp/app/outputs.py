@@ -276,8 +276,9 @@ def forecasts_of(predictions: pl.LazyFrame, targets: Sequence[str]) -> pl.LazyFr
     Returns
     -------
     polars.LazyFrame
-        Of a fleet ``key``; ``origin``, the last row before the forecast; ``step``, how many rows ahead; ``row`` and, where there is one,
-        ``time`` of what was forecast; of several targets ``target``; ``y``; then mean, std and quantiles.
+        Of a fleet ``key``; ``origin``, the last row before the forecast; ``step``, how many rows ahead; ``row`` and,
+        where there is one, ``time`` of what was forecast; of several targets ``target``; ``y``; then mean, std and
+        quantiles.
     """
     known = predictions.collect_schema().names()
     if "step" not in known:

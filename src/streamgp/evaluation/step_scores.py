@@ -71,18 +71,17 @@ class StepScores:
         usual
             The usual change of the target, see `streamgp.evaluation.step_baselines`; NaN or 0 where none is known.
         """
-        known = np.isfinite(y)
+        known = np.asarray(np.isfinite(y))
         error = np.where(known, y - mean, 0.0)
         is_scaled = known & (usual > 0.0)
         scaled = np.where(is_scaled, np.abs(error) / np.where(is_scaled, usual, 1.0), 0.0)
-        np.add.at(self._rows, step, known)
-        np.add.at(self._scaled, (slice(None), step), np.stack([scaled, is_scaled]))
-        np.add.at(self._sums, (slice(None), step), np.stack([error**2, np.abs(error), np.where(known, crps, 0.0)]))
-        np.add.at(self._covered, (slice(None), step), known & inside)
+        _add(self._rows[None], step, known[None])
+        _add(self._scaled, step, np.stack([scaled, is_scaled]))
+        _add(self._sums, step, np.stack([error**2, np.abs(error), np.where(known, crps, 0.0)]))
+        _add(self._covered, step, known & inside)
         squared = np.concatenate([np.square(y - mean)[None], np.square(y - naive)])
-        compared = ~np.isnan(squared).any(axis=0)
-        both = np.concatenate([compared[None], np.where(compared, squared[1:], 0.0)])
-        np.add.at(self._naive, (slice(None), step), both)
+        compared = ~np.isnan(squared.sum(axis=0))
+        _add(self._naive, step, np.concatenate([compared[None], np.where(compared, squared[1:], 0.0)]))
         losses = np.where(is_scaled, squared / np.square(usual), np.nan) if self.by_key else squared
         for h in np.unique(step).tolist():
             for e, paired in enumerate(self._losses[h]):
@@ -148,6 +147,12 @@ class StepScores:
             name: {"nmse": _share(each, variance), "rmse": _root(each)}
             for name, each in zip(names, squared, strict=True)
         }
+
+
+def _add(sums: Float[np.ndarray, "k h e"], step: Int[np.ndarray, " n"], values: Any) -> None:
+    """Add values (k, n, e) of rows to the sums of their steps."""
+    for own, each in zip(sums, values, strict=True):
+        np.add.at(own, step, each)
 
 
 def _mean(total: float, rows: float) -> float | None:

@@ -166,7 +166,7 @@ class FleetStepsAhead:
     def from_tree(cls, tree: Mapping[str, Any]) -> "FleetStepsAhead":
         """Restore what `to_tree` returned."""
         found = cls(tree["steps"], "")
-        found.seasons = {rows: cycle for rows, cycle in tree["seasons"]}
+        found.seasons = dict(tree["seasons"])
         found._every, found._forecasts = tree["every"], tree["forecasts"]
         found._scores = StepScores.from_tree(tree["scores"])
         found._waiting = None if tree["waiting"] is None else [PooledRows(*rows) for rows in tree["waiting"]]
@@ -230,10 +230,8 @@ class FleetStepsAhead:
         inside = np.stack([np.abs(level - 0.5) <= share / 200.0 for share in LEVELS])
         usual = self._keys.change[k] / np.where(self._keys.changes[k] > 0, self._keys.changes[k], np.nan)
         naive = self._naive(k, row[at] - step, step)
-        columns = (y, np.asarray(said["mean"]), crps)
-        self._scores.add(
-            step, *(each[:, None] for each in columns), inside[..., None], naive[..., None], usual[:, None]
-        )
+        target, center, score = (np.asarray(each)[:, None] for each in (y, said["mean"], crps))
+        self._scores.add(step, target, center, score, inside[..., None], naive[..., None], usual[:, None])
         found.step[at] = step + 1
         for name, values in said.items():
             getattr(found, name)[at, 0] = values

@@ -72,7 +72,7 @@ Examples:
 USUAL = ("target", "features", "time", "key", "model", "lags", "horizon", "alarms", "out", "resume")  # of the help
 _EACH_STEP = (
     "With 1..24 each target is predicted just before it comes, and at every 24th row the next 24 are forecast too, "
-    "their inputs unknown, and scored."
+    "their inputs unknown, and scored; with --key, those of each key."
 )
 
 
