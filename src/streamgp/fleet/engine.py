@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from streamgp.fleet import targets
 from streamgp.fleet.common_errors import CommonErrors
 from streamgp.fleet.directory import Directory
 from streamgp.fleet.forecasts import persisting
@@ -13,7 +14,8 @@ from streamgp.fleet.frames import FleetColumns
 from streamgp.fleet.hibernating_keys import HibernatingKeys
 from streamgp.fleet.levels import TextInputs
 from streamgp.fleet.local_keys import Keys, LocalKeys, Outcome, joined
-from streamgp.fleet.model import FleetModel, Mixture
+from streamgp.fleet.mixture import Mixture
+from streamgp.fleet.model import FleetModel
 from streamgp.fleet.pooling import group_priors, pooled_prior
 from streamgp.fleet.prior import PooledPrior
 from streamgp.fleet.provisional import Provisional
@@ -22,8 +24,6 @@ from streamgp.fleet.settings import FleetSettings
 from streamgp.fleet.steps import Steps
 from streamgp.fleet.steps_ahead import FleetStepsAhead
 from streamgp.fleet.warmup import DOF, PooledRows, fit_fleet
-from streamgp.numerics import student_t
-from streamgp.numerics.mixtures import log_sum
 from streamgp.progress import Bar
 
 # A key's rows count towards the warm-up after so many targets.
@@ -34,7 +34,7 @@ NEVER = 1 << 62  # rows
 
 
 class FleetEngine:
-    """Predicts and learns rows of numbered keys.
+    """Predicts and learns rows of numbered keys, with targets on the scale on which they are learnt.
 
     Parameters
     ----------
@@ -121,7 +121,9 @@ class FleetEngine:
             most = len(key) if ahead is None or self.model is None else ahead.rows_to_origin(key[at:], self)
             found = learn(rows.part(slice(at, at + most)))
             learnt = slice(at, at + len(found.log_density))
-            parts.append(found if ahead is None else found._replace(ahead=ahead.add(rows.part(learnt))))
+            if ahead is not None:
+                found = found._replace(ahead=ahead.add(rows.part(learnt), self.settings.target_map))
+            parts.append(found)
             at = learnt.stop
             if bar is not None:
                 bar.at(at)
@@ -169,7 +171,7 @@ class FleetEngine:
         self.rows += len(predicted)
         if self.counted >= self.settings.warmup or self.rows >= most:
             self._fit()
-        return Outcome(mixture, log_density_of(mixture, rows.y))
+        return Outcome(mixture, targets.log_density(mixture, rows.y, self.settings.target_map))
 
     @property
     def steps(self) -> Steps:
@@ -208,6 +210,10 @@ class FleetEngine:
         """Let the keys learn rows, and the errors of different keys tell how far they go together."""
         found = self.keys.learn(*rows, prior, scored=scored)
         mean, std = found.mixture.moments
+        target = self.settings.target_map
+        if target.transform is not None:  # to first order
+            rows, std = rows._replace(y=target.inverse(rows.y)), target.scale_at(mean, std)
+            mean = target.inverse(mean)
         self.common.learn(rows.times, self._directory.group[rows.key], rows.y - mean, std)
         return found
 
@@ -235,8 +241,3 @@ def _as_mixture(predicted: list[tuple[float, float]]) -> Mixture:
     both = np.reshape(np.array(predicted, float), (-1, 2, 1))
     mean, var = (np.repeat(both[:, i], len(DOF), axis=1) for i in range(2))
     return Mixture(np.full(mean.shape, -np.log(len(DOF))), mean, var, np.broadcast_to(DOF, mean.shape))
-
-
-def log_density_of(mixture: Mixture, y: np.ndarray) -> Any:
-    """Return the log density of every target, NaN where there is none."""
-    return log_sum(mixture.log_weights + student_t.log_density(y[:, None] - mixture.mean, mixture.var, mixture.dof))

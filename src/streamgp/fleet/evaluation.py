@@ -106,8 +106,9 @@ def tested(
     was_provisional = 0 if fleet._engine is None else fleet._engine.rows
     table, good, outcome = fleet._learn(frame, "evaluate", ahead)
     assert table.y is not None and fleet._engine is not None
-    values = outputs.predictions(outcome.mixture)
-    crps, level = outputs.judge(outcome.mixture, table.y[good])
+    target = fleet.settings.target_map
+    values = outputs.predictions(outcome.mixture, target)
+    crps, level = outputs.judge(outcome.mixture, table.y[good], target)
     values |= {"log_density": outcome.log_density, "crps": crps}
     scored = was_provisional + np.arange(len(good)) >= fleet._engine.fitted_at
     found = outputs.metrics(values, table.y[good], level, scored)

@@ -15,9 +15,17 @@ from streamgp.fleet.evaluation import FleetEvaluation, tested
 from streamgp.fleet.forecasts import checked
 from streamgp.fleet.frames import FleetColumns, Key, Table, as_times, name_rows, new_frame, read, with_columns
 from streamgp.fleet.local_keys import Keys, LocalKeys, Outcome
-from streamgp.fleet.model import Mixture
+from streamgp.fleet.mixture import Mixture
 from streamgp.fleet.ray_keys import require_ray
-from streamgp.fleet.settings import DEFAULT_LAGS, DEFAULT_MISSING, FleetSettings, as_lags, as_path
+from streamgp.fleet.settings import (
+    DEFAULT_LAGS,
+    DEFAULT_MISSING,
+    FleetSettings,
+    as_bounds,
+    as_lags,
+    as_path,
+    as_transform,
+)
 from streamgp.fleet.shards import Shards
 from streamgp.fleet.steps_ahead import FleetStepsAhead
 from streamgp.fleet.totals import Known, next_rows, rows_frame, totals_frame
@@ -75,6 +83,12 @@ class StreamingGPFleet:
     group_col
         Column of groups of keys, text or whole numbers, constant by key: a new key starts from what its group has
         shown, so far as groups differ. None: all keys are one.
+    bounds
+        Bounds that the target keeps within: ``(0, None)`` for none below 0, ``(0, 1)`` for shares. What is predicted
+        beyond counts as the bound. A target outside is refused, or with another `missing` than ``raise`` not learnt.
+    target_transform
+        The scale on which the target is learnt, for noise that grows with it: ``log``, ``log1p`` or ``logit`` (within
+        `bounds`). Predictions and scores are in the target's own units, see `streamgp.likelihoods.MappedPredictive`.
     directory
         With `max_active`: where they sleep, best on the disk that the fleet is saved to. None: with temporary files.
 
@@ -107,9 +121,12 @@ class StreamingGPFleet:
         missing_values: Codes = None,
         calendar: str | Sequence[str] | None = AUTO,
         holidays: str | None = None,
+        bounds: tuple[float | None, float | None] | None = None,
+        target_transform: str | None = None,
     ) -> None:
         columns, where = (id_col, time_col, target_col), (workers, max_active, as_path(directory), group_col)
         more = tuple(MissingCodes.of(missing_values).given), calendar_of(calendar, holidays)
+        more += as_bounds(bounds), as_transform(target_transform)
         self.settings = FleetSettings(
             *columns, engine, model, as_lags(lags), season, warmup, shards, missing, random_state, *where, *more
         )
@@ -164,7 +181,7 @@ class StreamingGPFleet:
             Of the same type, in the same order: key, time, mean, std, q05, q50 and q95.
         """
         table, mixture = self._ahead(frame)
-        return with_columns(table, self.settings, outputs.predictions(mixture))
+        return with_columns(table, self.settings, outputs.predictions(mixture, self.settings.target_map))
 
     def evaluate(self, frame: Any, steps_ahead: int = 0) -> FleetEvaluation:
         """Test, then train: predict every row before it is learnt, and score it; NaN for rows that are left out.
@@ -213,7 +230,7 @@ class StreamingGPFleet:
             return None
         table, good, outcome = self._learn(frame, "step")
         self._seq = seq
-        values = outputs.predictions(outcome.mixture)
+        values = outputs.predictions(outcome.mixture, self.settings.target_map)
         return with_columns(table, self.settings, outputs.spread(values, good, len(table.keys)))
 
     def forecast(
@@ -432,7 +449,7 @@ class StreamingGPFleet:
             self._directory.add_groups(key, [table.groups[i] for i in good.tolist()])
         self._columns = table.columns
         times = self._directory.next_rows(key) if table.times is None else table.times[good]
-        y = table.y[good]
+        y = self.settings.target_map.forward(table.y[good])
         warm, self._engine.broken = self.is_warm_, True
         with progress_bar("fleet", len(y)) as bar:
             outcome = self._engine.learn(key, times, table.X[good], y, bar, ahead)

@@ -17,7 +17,8 @@ from jaxtyping import Float, Int
 from streamgp.evaluation.metrics.shares import percents
 from streamgp.fleet.directory import NEW, Directory
 from streamgp.fleet.frames import FleetColumns, Table, listed, name_rows, read
-from streamgp.fleet.model import FleetModel, Mixture
+from streamgp.fleet.mixture import Mixture
+from streamgp.fleet.model import FleetModel
 from streamgp.fleet.provisional import Provisional
 from streamgp.fleet.settings import FleetSettings
 from streamgp.fleet.states import KeyStates

@@ -10,7 +10,8 @@ from jaxtyping import Float, Int
 
 from streamgp.evaluation.steps_ahead import RowsAhead
 from streamgp.fleet.forecasts import stepped
-from streamgp.fleet.model import FleetModel, Mixture
+from streamgp.fleet.mixture import Mixture
+from streamgp.fleet.model import FleetModel
 from streamgp.fleet.pooling import BeliefSums, belief_sums
 from streamgp.fleet.scores import key_scores
 from streamgp.fleet.sleepers import Sleepers

@@ -24,7 +24,9 @@ from streamgp.fleet.hibernating_keys import FOLDER
 from streamgp.fleet.outputs import spread
 from streamgp.fleet.ray_keys import WorkerError
 from streamgp.fleet.run_alarms import alarms_of_run
+from streamgp.fleet.settings import as_bounds
 from streamgp.fleet.steps_ahead import FleetStepsAhead
+from streamgp.likelihoods import TargetMap
 from streamgp.numerics import checkpoint
 from streamgp.progress import Bar, progress_bar
 from streamgp.table import DataError
@@ -74,6 +76,11 @@ class FleetRunSettings:
         more = {} if self.group is None else {"group": self.group}
         more |= {"steps_ahead": self.steps_ahead} if self.steps_ahead else {}
         return {name: getattr(self, name) for name in names} | self.options | self.reading.config | more
+
+    @property
+    def target_map(self) -> TargetMap:
+        """What lies between the targets and the scale on which they are learnt."""
+        return TargetMap.of(self.options.get("target_transform"), as_bounds(self.options.get("bounds")))
 
     @property
     def where(self) -> dict[str, Any]:

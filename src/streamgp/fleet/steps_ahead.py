@@ -14,11 +14,12 @@ from streamgp.evaluation.step_baselines import LONGEST_SEASON, names_of, rows_be
 from streamgp.evaluation.step_scores import LEVELS, StepScores
 from streamgp.evaluation.steps_ahead import RowsAhead, check_count
 from streamgp.fleet import outputs
-from streamgp.fleet.model import Mixture
+from streamgp.fleet.mixture import Mixture
 from streamgp.fleet.scales import YOUNG
 from streamgp.fleet.states import put, take, with_room
 from streamgp.fleet.steps import Steps
 from streamgp.fleet.warmup import DISCOUNTS, DOF, PooledRows, ranks, rounds
+from streamgp.likelihoods import TargetMap
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.stream.clock import CYCLES
 from streamgp.stream.passed_rows import SHORTEST_SEASON
@@ -128,12 +129,16 @@ class FleetStepsAhead:
         later = np.flatnonzero(is_origin & (rank > 0))
         return int(later[0]) if len(later) else len(key)
 
-    def add(self, rows: PooledRows) -> RowsAhead:
-        """Score rows that were learnt, up to the next origin of each key at most; NaN targets are not scored."""
+    def add(self, rows: PooledRows, target: TargetMap) -> RowsAhead:
+        """Score rows that were learnt, up to the next origin of each key at most; NaN targets are not scored.
+
+        `target` maps the scale on which they were learnt to that of the targets.
+        """
+        rows = rows._replace(y=target.inverse(rows.y))
         if self._waiting is not None:
             self._waiting.append(rows)
             return nothing_ahead(len(rows.key))
-        found = self._score(rows)
+        found = self._score(rows, target)
         self._take_in(rows)
         return found
 
@@ -216,7 +221,7 @@ class FleetStepsAhead:
         keys.persistence[due] = keys.last[due]
         self._forecasts += len(due)
 
-    def _score(self, rows: PooledRows) -> RowsAhead:
+    def _score(self, rows: PooledRows, target: TargetMap) -> RowsAhead:
         key, found = rows.key, nothing_ahead(len(rows.key))
         row = self._keys.rows[key] + ranks(key)
         step = (row - self._keys.first[key]) % self._every
@@ -226,12 +231,12 @@ class FleetStepsAhead:
         k, step, y = key[at], step[at], rows.y[at]
         mean = np.repeat(self._keys.mean[k, step], KINDS, axis=1)
         mixture = Mixture(self._keys.log_weights[k], mean, self._keys.var[k, step], self._keys.dof[k, step])
-        said, (crps, level) = outputs.predictions(mixture), outputs.judge(mixture, y)
+        said, (crps, level) = outputs.predictions(mixture, target), outputs.judge(mixture, y, target)
         inside = np.stack([np.abs(level - 0.5) <= share / 200.0 for share in LEVELS])
         usual = self._keys.change[k] / np.where(self._keys.changes[k] > 0, self._keys.changes[k], np.nan)
         naive = self._naive(k, row[at] - step, step)
-        target, center, score = (np.asarray(each)[:, None] for each in (y, said["mean"], crps))
-        self._scores.add(step, target, center, score, inside[..., None], naive[..., None], usual[:, None])
+        came, center, score = (np.asarray(each)[:, None] for each in (y, said["mean"], crps))
+        self._scores.add(step, came, center, score, inside[..., None], naive[..., None], usual[:, None])
         found.step[at] = step + 1
         for name, values in said.items():
             getattr(found, name)[at, 0] = values

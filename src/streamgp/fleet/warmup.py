@@ -111,7 +111,7 @@ def fit_fleet(rows: PooledRows, settings: FleetSettings, dated: bool, zone: str 
         DISCOUNTS,
         of_all.start,
     )
-    return FleetModel(features, scales, experts, steps, [prior])
+    return FleetModel(features, scales, experts, steps, [prior], target=settings.target_map)
 
 
 def _entries(calendar: Sequence[str], unit: float, dated: bool) -> tuple[str, ...]:

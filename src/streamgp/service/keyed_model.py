@@ -12,10 +12,10 @@ import polars as pl
 from streamgp.evaluation.metrics.judgement import PairedLosses
 from streamgp.evaluation.regression import COVERAGE_LEVELS, SQUARED
 from streamgp.evaluation.running_sums import Moments
-from streamgp.fleet import StreamingGPFleet, outputs
-from streamgp.fleet.engine import log_density_of
+from streamgp.fleet import StreamingGPFleet, outputs, targets
 from streamgp.fleet.live import LiveFleet
-from streamgp.fleet.model import Mixture
+from streamgp.fleet.mixture import Mixture
+from streamgp.likelihoods import TargetMap
 from streamgp.numerics.checkpoint import load_of, reading
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.service.config import StreamConfig
@@ -56,7 +56,7 @@ class KeyedView:
         by_experts = model.live.is_warmed_up
         mixture = model.live.predict(model.frame(rows))
         held = HeldMixture(*mixture, by_experts, model.last(rows.keys))
-        return Prediction(held, (), outputs.predictions(mixture))
+        return Prediction(held, (), outputs.predictions(mixture, model.target_map))
 
     def after(self, standing: Sequence[StandIn]) -> "KeyedView":
         """Return it: of rows that wait a fleet knows nothing."""
@@ -108,6 +108,11 @@ class KeyedModel:
     def view(self) -> KeyedView:
         """Return what predicts."""
         return KeyedView(self)
+
+    @property
+    def target_map(self) -> TargetMap:
+        """What lies between the targets and the scale on which they are learnt."""
+        return self.live.fleet.settings.target_map
 
     @property
     def rows(self) -> int:
@@ -226,7 +231,7 @@ class KeyedModel:
             naive = self._last_of_each(block)
             good, mixture, by_experts = self._learn(block)
             skipped += [start + i for i in sorted(set(range(len(block.X))) - set(good.tolist()))]
-            values = outputs.predictions(mixture)
+            values = outputs.predictions(mixture, self.target_map)
             wide = {name: np.full(len(block.X), np.nan) for name in values}
             for name, column in values.items():
                 wide[name][good] = column
@@ -265,9 +270,10 @@ class KeyedModel:
     def _judged(
         self, rows: Rows, numbers: np.ndarray, mixture: Mixture, by_experts: np.ndarray, naive: np.ndarray
     ) -> Columns:
-        values = outputs.predictions(mixture)
-        crps, pit = outputs.judge(mixture, rows.y)
-        density = log_density_of(mixture, rows.y)
+        target = self.target_map
+        values = outputs.predictions(mixture, target)
+        crps, pit = outputs.judge(mixture, rows.y, target)
+        density = targets.log_density(mixture, target.forward(rows.y), target)
         self.sums["rows"] += len(rows.y)
         with np.errstate(invalid="ignore"):
             error, other = (values["mean"] - rows.y)[by_experts], (naive - rows.y)[by_experts]
