@@ -18,12 +18,14 @@ from streamgp.fleet.mixture import Mixture
 from streamgp.likelihoods import TargetMap
 from streamgp.numerics.checkpoint import load_of, reading
 from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.coding import level_code
 from streamgp.service.config import StreamConfig
 from streamgp.service.payload import Rows
 from streamgp.service.predictions import Columns, joined
 from streamgp.service.scores import worded
 from streamgp.service.work import Applied, Prediction, Waiting, shared_predictions
 from streamgp.stream.outlook import StandIn
+from streamgp.table.calendar import NONE
 
 TIME = "ds"
 # So many rows are learnt in one batch, for which predictions wait.
@@ -42,6 +44,10 @@ class HeldMixture:
     dof: np.ndarray
     by_experts: bool
     persistence: np.ndarray
+
+
+# The latest time that is taken for a date, some 3,000 years from 1970.
+LATEST = 1e11
 
 
 @dataclass(frozen=True)
@@ -100,6 +106,7 @@ class KeyedModel:
             warmup=c.warmup,
             missing="skip",
             random_state=c.seed,
+            calendar=c.calendar or NONE,
             **c.options,
         )
 
@@ -167,11 +174,21 @@ class KeyedModel:
         c = self.config
         columns: dict[str, Any] = {c.key or "": rows.keys}
         if c.timed:
-            columns[TIME] = rows.times
+            columns[TIME] = _dates(rows.times) if c.calendar else rows.times
         columns |= {name: rows.X[:, j] for j, name in enumerate(c.inputs)}
+        columns |= {name: _levels(columns[name]) for name in c.open_levels}
         if rows.y is not None:
             columns[c.target] = rows.y
         return pl.DataFrame(columns)
+
+    def forecast(self, key: str, h: int, X_future: pl.DataFrame | None, level: list[float]) -> list[dict[str, Any]]:
+        """Forecast the next rows of a key, with times as they are sent."""
+        frame = self.live.forecast(key, h, X_future, level).drop(self.config.key)
+        if TIME in frame.columns:
+            frame = frame.rename({TIME: "time"})
+        if self.config.calendar:
+            frame = frame.with_columns(pl.col("time").dt.epoch("us") / 1e6)
+        return frame.to_dicts()
 
     # What comes
 
@@ -333,3 +350,16 @@ class KeyedModel:
                 held, columns = tree["held"][which]
                 model.waiting[name] = Waiting(row, row, key, time, at, held, place, columns, x)
         return model, tree
+
+
+def _dates(times: np.ndarray) -> pl.Series:
+    """Return times in seconds since 1970 as dates; those beyond all calendars are none, so that rows are skipped."""
+    usable = np.abs(times) < LATEST
+    micro = np.where(usable, times, 0.0) * 1e6
+    return pl.Series(np.where(usable, micro.round().astype("datetime64[us]"), np.datetime64("NaT", "us")))
+
+
+def _levels(codes: np.ndarray) -> pl.Series:
+    """Return the codes of levels as text, which a fleet takes for levels; nothing for a missing one."""
+    missing = level_code("")
+    return pl.Series([None if code == missing else repr(code) for code in codes.tolist()], dtype=pl.Categorical)
