@@ -280,6 +280,31 @@ def test_forecasts_of_each_key_are_those_of_python_resumed_or_not():
     assert "--horizon: expected how many rows ahead" in run("rows.csv", *ARGS, "--horizon", "1..x", fails=True)
 
 
+def test_a_transform_of_a_run_is_that_of_python_and_names_targets_that_cannot_be():
+    positive = ROWS.with_columns(y=pl.col("y").exp())
+    spoilt = positive.with_columns(y=pl.when(pl.int_range(pl.len()) == 200).then(-3.0).otherwise("y"))
+    spoilt.write_csv("positive.csv")
+    model = StreamingGPFleet("shop", "day", "y", warmup=100, target_transform="log", missing="skip")
+    expected = model.evaluate(spoilt).frame
+    options = [*ARGS, "--target-transform", "log"]
+    run("positive.csv", *options, "--max-rows", "150")
+    said = " ".join(run("positive.csv", *options, "--resume").split())
+    assert "target column 'y': expected a target in (0, inf) for target_transform='log', got -3" in said
+    found = pl.read_parquet("out/predictions.parquet")
+    for name in ("mean", "std", "q05", "log_density"):
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-9, err_msg=name)
+    assert "has target_transform 'log', but now None" in run("positive.csv", *ARGS, "--resume", fails=True)
+    said = " ".join(
+        run("positive.csv", *ARGS[:-1], "raised", "--bounds", "0,", "--missing", "raise", fails=True).split()
+    )
+    assert "data row 201 (line 202): target column 'y': expected a target in [0, inf), got -3" in " ".join(
+        said.split()
+    )
+    assert "bounds: expected the lower one below" in run(
+        "positive.csv", *ARGS[:-1], "none", "--bounds", "1,0", fails=True
+    )
+
+
 def test_a_key_is_a_column():
     assert "no column" in run("rows.csv", "--target", "y", "--key", "none", fails=True)
 
