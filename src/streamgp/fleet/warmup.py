@@ -15,7 +15,7 @@ from streamgp.fleet.settings import FleetSettings
 from streamgp.fleet.states import put, take
 from streamgp.fleet.steps import Steps
 from streamgp.stream.passed_rows import stand_ins
-from streamgp.table.calendar import AUTO, DAY
+from streamgp.table.calendar import AUTO, CYCLES, DAY
 
 # The number of features of every expert; it is larger if there are more inputs.
 FEATURES = 20
@@ -38,6 +38,8 @@ DISCOUNTS = np.array([0.8, 0.98])
 DOF = np.tile(1.0 / (1.0 - DISCOUNTS), len(EXPERTS))
 # Cycles of the calendar, with the largest gap between rows for each, in seconds.
 LARGEST_GAPS = {"day": 0.25 * DAY, "week": 2.0 * DAY, "year": 60.0 * DAY}
+# How many times as fast the fastest wave of a cycle may be: four give the day two peaks of any place and height.
+FASTEST = {"day": 4, "week": 3, "month": 1, "year": 1}
 
 
 class PooledRows(NamedTuple):
@@ -115,9 +117,16 @@ def fit_fleet(rows: PooledRows, settings: FleetSettings, dated: bool, zone: str 
 
 
 def _entries(calendar: Sequence[str], unit: float, dated: bool) -> tuple[str, ...]:
-    """Return the entries of a calendar, with the cycles that rows so far apart show for ``auto``."""
+    """Return the entries of a calendar, with the cycles that rows so far apart show for ``auto``.
+
+    A cycle has the waves that rows so far apart tell from each other: more than two rows each.
+    """
     shown = [cycle for cycle, largest in LARGEST_GAPS.items() if dated and AUTO in calendar and unit <= largest]
-    return *shown, *(entry for entry in calendar if entry != AUTO)
+    found = []
+    for entry in (*shown, *(entry for entry in calendar if entry != AUTO)):
+        waves = range(2, FASTEST.get(entry, 1) + 1)
+        found += [entry, *(f"{entry}/{wave}" for wave in waves if CYCLES[entry] / wave > 2.0 * unit)]
+    return tuple(found)
 
 
 def find_season(targets: list[np.ndarray]) -> int | None:
