@@ -6,7 +6,7 @@ All but the constant are inputs of the random Fourier features as well (Rahimi a
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from streamgp.fleet.scales import REACH, YOUNG
 from streamgp.numerics.checkpoint.encoding import register
@@ -52,6 +52,14 @@ class FeatureMap:
     def num_features(self) -> int:
         """How many features there are."""
         return self.num_linear + 2 * len(self.frequencies)
+
+    @property
+    def slow(self) -> Int[np.ndarray, " u"]:
+        """Which features are not of the faster waves of the calendar."""
+        faster = [np.repeat("/" in entry, calendar_width((entry,))) for entry in self.calendar]
+        first = 1 + len(self.lags)
+        rest = self.num_features - first - calendar_width(self.calendar)
+        return np.flatnonzero(~np.concatenate([np.zeros(first, bool), *faster, np.zeros(rest, bool)]))
 
     def standardise(
         self,

@@ -69,7 +69,8 @@ class StreamingGPFleet:
         Seed of the Fourier features.
     calendar
         Cycles of the times, if they are dates, that are inputs, a sine and a cosine each: some of ``day``, ``week``,
-        ``month`` and ``year``; ``auto``: those that the usual gap shows; ``none``.
+        ``month`` and ``year``; ``auto``: those that the usual gap shows; ``none``. Day and week have faster waves
+        besides, as many as the rows show, up to four and three.
     holidays
         Country whose public holidays are an input, 1 on these days: DE, or DE-BY for a part. Needs dates and the
         package holidays (extra ``holidays``).
