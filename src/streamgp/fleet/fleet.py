@@ -88,8 +88,8 @@ class StreamingGPFleet:
         Bounds that the target keeps within: ``(0, None)`` for none below 0, ``(0, 1)`` for shares. What is predicted
         beyond counts as the bound. A target outside is refused, or with another `missing` than ``raise`` not learnt.
     target_transform
-        The scale on which the target is learnt, for noise that grows with it: ``log``, ``log1p`` or ``logit`` (within
-        `bounds`). Predictions and scores are in the target's own units, see `streamgp.likelihoods.MappedPredictive`.
+        ``log``, ``log1p`` or ``logit`` (within `bounds`), where noise grows with the target; as of
+        `streamgp.StreamingGPRegressor`. Predictions and scores are in the target's own units.
     directory
         With `max_active`: where they sleep, best on the disk that the fleet is saved to. None: with temporary files.
 
