@@ -28,7 +28,7 @@ def textbook(phi: np.ndarray, square: np.ndarray, cuts: np.ndarray) -> Learnt:
     d = len(cuts)
     prior = np.diag([0.1] + [0.05] * (F - 1))
     mean, cov = np.zeros(F), prior.copy()
-    steps, precisions = np.zeros((d + 2, 10)), np.full((d + 2, 10), 20.0)
+    steps, precisions = np.zeros((d + 2, 10)), np.full((d + 2, 10), 40.0)
     moments, share, helps = {-2: [20.0, 0.0, 1.0], -1: [20.0, 0.0, 0.1]}, 0.5, 0.5
     factor = np.empty(n)
     for i in range(n):
@@ -48,7 +48,7 @@ def textbook(phi: np.ndarray, square: np.ndarray, cuts: np.ndarray) -> Learnt:
         helps = _better(helps, _log_density(seen, whole) - _log_density(seen, plane))
         cov = np.linalg.inv(np.linalg.inv(cov + 3e-5 * prior) + np.outer(phi[i], phi[i]) / 2.0)
         mean = mean + cov @ phi[i] / 2.0 * (min(_scaled(seen, plane), 9.0) - 1.0)
-        variances = 1.0 / precisions + 3e-5 * 0.05
+        variances = 1.0 / precisions + 3e-5 * 0.025
         s = 2.0 + variances[where].sum()
         steps[where] += variances[where] * (min(_scaled(seen, whole), 9.0) - 1.0) / s
         precisions = 1.0 / variances

@@ -61,7 +61,7 @@ from streamgp.numerics.module import Module
 from streamgp.numerics.native import addresses, function, structure
 from streamgp.numerics.student_t import ndtri
 
-CONSTANT_VAR, PRIOR_VAR = 0.1, 0.05  # of the weight of the constant, and of the others and the effects
+CONSTANT_VAR, PRIOR_VAR, STEP_VAR = 0.1, 0.05, 0.025  # of the weight of the constant, of the others, of an effect
 WALK = 3e-5  # variance that a weight or an effect gains from row to row, over its prior one
 MAX_LOG_VARIANCE = 3.0
 MAX_RATIO = 9.0  # the most that r counts for
@@ -72,7 +72,8 @@ FISHER = 2.0  # inverse of the information on h in a row
 SWITCHING = 1e-3  # chance per row that the layer begins to help, or ceases to
 START = np.array([[20.0, 0.0, 1.0], [20.0, 0.0, 0.1]])  # rows, mean and variance of m and of l before any is known
 LEVELS = {"least_level": 1e-5, "least_of_outliers": 1e-16}  # at which targets count
-_RULES = WALK, MAX_LOG_VARIANCE, MAX_RATIO, MAX_SQUARE, FISHER, SWITCHING, DOF, TAIL, CONSTANT_VAR, PRIOR_VAR
+_RULES = WALK, MAX_LOG_VARIANCE, MAX_RATIO, MAX_SQUARE, FISHER, SWITCHING, DOF, TAIL
+_VARIANCES = CONSTANT_VAR, PRIOR_VAR, STEP_VAR
 _LARGEST_SQUARE = 100.0
 BELIEFS = "mean", "cov", "share", "steps", "steps_var", "helps", "moments"
 
@@ -113,7 +114,7 @@ class NoiseByInput(Module):
         var, half = _prior_var(num_features(d)), np.full(E, 0.5)
         steps, moments = np.zeros((E, num_places(d), PLACES)), np.tile(START, (E, 1, 1))
         cov, cuts = np.tile(np.diag(var), (E, 1, 1)), np.tile(inputs.cuts, (E, 1, 1))
-        return cls(np.zeros((E, len(var))), cov, half, steps, np.full_like(steps, PRIOR_VAR), half, moments, cuts)
+        return cls(np.zeros((E, len(var))), cov, half, steps, np.full_like(steps, STEP_VAR), half, moments, cuts)
 
     def of_output(self, e: int) -> "NoiseByInput":
         """Return the belief of one output."""
@@ -191,7 +192,7 @@ def squared_scores(
 def kernel_belief(belief: NoiseByInput) -> tuple[NoiseByInput, Any]:
     """Return a copy of a belief, and the structure by which the kernel changes the copy in place."""
     own = tree.map(lambda a: np.array(a, np.float64, order="C"), belief)
-    rules = np.array([*_RULES, *running_moments.KERNEL_CONSTANTS, *NORMAL_CUTS])
+    rules = np.array([*_RULES, *_VARIANCES, *running_moments.KERNEL_CONSTANTS, *NORMAL_CUTS])
     E, d = own.cuts.shape[:2]
     arrays = (rules, own.cuts, *(getattr(own, name) for name in BELIEFS))
     kernel = _Belief(E, d, *addresses(*arrays))
@@ -240,7 +241,7 @@ def _learn(belief: NoiseByInput, phi: Float[AnyArray, "e f"], square: Float[AnyA
     s = FISHER + (phi * gain).sum(-1, keepdims=True)
     mean = belief.mean + gain * (xp.minimum(of_plane, MAX_RATIO)[:, None] - 1.0) / s
     cov = wider - gain[:, :, None] * gain[:, None] / s[..., None]
-    var = belief.steps_var + WALK * PRIOR_VAR
+    var = belief.steps_var + WALK * STEP_VAR
     at = xp.where(here, var, 0.0)
     s = FISHER + at.sum((-1, -2))[:, None, None]
     steps = belief.steps + at * (xp.minimum(of_whole, MAX_RATIO)[:, None, None] - 1.0) / s

@@ -27,7 +27,7 @@
 /* The checksum of what is exchanged with Python, which tests/unit/numerics/test_native_library.py computes: that of all
  * declarations with typedef, EXPORT or enum. `native.INTERFACE` is the same number.
  */
-#define INTERFACE 0x2725EC8C
+#define INTERFACE 0x
 EXPORT int64_t kernel_interface(void);
 
 typedef void gemm_t(const char *, const char *, const int *, const int *, const int *, const double *, const double *,
@@ -90,7 +90,8 @@ typedef struct {
 
 /* The constants of streamgp.likelihoods.noise_by_input, in the order in which `kernel_belief` has them. */
 typedef struct {
-    double walk, max_log_variance, max_ratio, max_square, fisher, switching, dof, tail, constant_var, prior_var;
+    double walk, max_log_variance, max_ratio, max_square, fisher, switching, dof, tail;
+    double constant_var, prior_var, step_var;
     moment_rules_t of_moments;
     double cuts[9];
 } layer_rules_t;

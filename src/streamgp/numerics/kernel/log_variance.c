@@ -111,7 +111,7 @@ static void learn_steps(const belief_t *b, const layer_rules_t *rules, const dou
 {
     double s = rules->fisher;
     for (int64_t i = 0; i < b->B * PLACES; i++)
-        b->steps_var[i] += rules->walk * rules->prior_var;
+        b->steps_var[i] += rules->walk * rules->step_var;
     for (int64_t i = 0; i < b->B; i++)
         s += b->steps_var[step_at(b, rules, phi, i)];
     for (int64_t i = 0; i < b->B; i++) {
