@@ -27,7 +27,7 @@
 /* The checksum of what is exchanged with Python, which tests/unit/numerics/test_native_library.py computes: that of all
  * declarations with typedef, EXPORT or enum. `native.INTERFACE` is the same number.
  */
-#define INTERFACE 0x
+#define INTERFACE 0x2BDAFB92
 EXPORT int64_t kernel_interface(void);
 
 typedef void gemm_t(const char *, const char *, const int *, const int *, const int *, const double *, const double *,
