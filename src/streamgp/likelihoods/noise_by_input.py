@@ -209,8 +209,10 @@ def _log_variances(belief: NoiseByInput, phi: Float[AnyArray, "*n e f"]) -> _Log
     xp = namespace(belief.mean, phi)
     plane, here = (belief.mean * phi).sum(-1), places(phi, belief.cuts, belief.moments)
     more = xp.where(here, belief.steps, 0.0).sum((-1, -2))
-    sums = (plane, plane + more, plane + belief.helps * more)
-    return _LogVariances(*(xp.clip(h, -MAX_LOG_VARIANCE, MAX_LOG_VARIANCE) for h in sums), here)
+    plane, whole, used = (
+        xp.clip(h, -MAX_LOG_VARIANCE, MAX_LOG_VARIANCE) for h in (plane, plane + more, plane + belief.helps * more)
+    )
+    return _LogVariances(plane, whole, used, here)
 
 
 def _rescaled(square: Float[AnyArray, " e"], h: Float[AnyArray, " e"]) -> Float[AnyArray, " e"]:

@@ -180,12 +180,11 @@ def learn_from_targets(
         made = drop_non_finite(before.log_weights, loc, var)
     u = None if levels is None and layer is None else mixed_levels(ready[0], below)
     if layer is not None and inputs is not None and u is not None:
-        phi = phi_due = noise_features.features(inputs[1], inputs[0], *made)
+        phi, later = noise_features.features(inputs[1], inputs[0], *made), None
         if pending is not None and state.pending is not None:
-            phi_due = schedule.pop_due(state.pending.features, phi)
-            pending = replace(pending, features=schedule.remaining(state.pending.features, phi))
-        later = None if pending is None else phi
-        layer, factor_due, factor = layer.learn_rows(phi_due, squared_scores(u, scored, flagged), later)
+            phi, later = schedule.pop_due(state.pending.features, phi), phi
+            pending = replace(pending, features=schedule.remaining(state.pending.features, later))
+        layer, factor_due, factor = layer.learn_rows(phi, squared_scores(u, scored, flagged), later)
         made = _widened(made, factor)
         ready = made if pending is None else _widened(ready, factor_due)
         if levels is not None:
