@@ -74,7 +74,14 @@ class LiveRun:
         return self.session.metrics.rows
 
     def run(self) -> Outcome:
-        """Learn the stream and write what there is to write; whatever ends this early, no row is half learnt."""
+        """Learn the stream and write everything that was asked for; whatever ends this early, no row is half learnt.
+
+        Raises
+        ------
+        DataError, OSError
+            If there is no usable row, or the results cannot be written. Once rows have been predicted, an error in
+            the data ends the run with its results kept, and the `Outcome` has the reason.
+        """
         first_row, learner, metrics = self.rows, self.session.learner, self.session.metrics
         with self.interrupt.watch():
             kept = self.directory is not None

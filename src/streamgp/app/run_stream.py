@@ -1,6 +1,7 @@
 """`streamgp run`: begin a run, or go on with one."""
 
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,6 @@ import numpy as np
 from streamgp.app.live_run import LiveRun
 from streamgp.app.lock import locked
 from streamgp.app.outputs import RunDirectory, RunError
-from streamgp.app.runner import Outcome
 from streamgp.app.settings import RunSettings
 from streamgp.estimators import default_warmup
 from streamgp.likelihoods import TargetMap
@@ -20,14 +20,14 @@ from streamgp.table import DataError, RowReader, Schema, open_rows
 SHORT_FILE = 5 * DEFAULT_WARMUP  # a file with fewer rows with targets gets a fifth of them as its warm-up
 
 
-def run_stream(settings: RunSettings) -> Outcome:
-    """Run a stream from its file and write everything that was asked for.
+@contextmanager
+def opened_run(settings: RunSettings) -> Iterator[LiveRun]:
+    """Open the file and the directory of a run, which begins or goes on by `LiveRun.run`.
 
     Raises
     ------
     RunError, DataError, CheckpointError, OSError
-        If the run cannot start, or its results cannot be written. Once rows have been predicted, an error in the
-        data ends the run with its results kept, and the returned `Outcome` has the reason.
+        If the run cannot start.
     """
     if not settings.targets:
         raise RunError("--target: expected the name of a column, got none")
@@ -67,7 +67,7 @@ def run_stream(settings: RunSettings) -> Outcome:
                 directory.start()
             elif directory is not None:
                 directory.resume(live.rows)
-            return live.run()
+            yield live
 
 
 def _open(settings: RunSettings, stored: dict[str, Any] | None = None) -> RowReader:
