@@ -107,9 +107,9 @@ def _timed_run(path: Path, out: Path) -> dict[str, float]:
         watch.watch("reading", RowReader, "__next__"),
         watch.watch("writing", RunDirectory, "start", "add", "flush", "finish"),
         watch.watch("writing", app_live.checkpoint, "save"),
+        app_run.opened_run(options) as live,
     ):
-        with app_run.opened_run(options) as live:
-            outcome = live.run()
+        outcome = live.run()
     before_report = time.perf_counter()
     write_report(out)
     end = time.perf_counter()

@@ -27,7 +27,7 @@ from streamgp.numerics import checkpoint
 from streamgp.numerics.formats import plural
 from streamgp.numerics.memory import give_back
 from streamgp.progress import Bar, progress_bar
-from streamgp.session import Session, new_alarms
+from streamgp.session import Session, SessionOptions, new_alarms
 from streamgp.stream.apart import new_learner
 from streamgp.stream.categories import Categories
 from streamgp.stream.settings import StreamSettings
@@ -261,9 +261,7 @@ def _new_session(schema: Schema, settings: RunSettings) -> Session:
             delay=settings.delay,
             categories=Categories.unknown(schema.codes, schema.dates, tuple(settings.calendar)),
         )
-        return Session.begin(
-            new_learner(of_stream, len(labels)),
-            labels or targets,
+        asked = SessionOptions(
             level=settings.conformal,
             groups=group_columns(settings.groups, schema),
             alarms=new_alarms(spec.task, targets, spec.horizon) if settings.alarms else None,
@@ -271,6 +269,7 @@ def _new_session(schema: Schema, settings: RunSettings) -> Session:
             delay=settings.arrives or settings.delay,
             baselines=settings.baselines,
         )
+        return Session.begin(new_learner(of_stream, len(labels)), labels or targets, asked)
     except ValueError as error:
         said = str(error).replace("steps_ahead:", f"--horizon 1..{steps}:").replace("alarms:", "--alarms:")
         said = f"--{said}" if said.startswith(("groups:", "baselines:")) else said

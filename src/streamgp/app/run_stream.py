@@ -35,15 +35,16 @@ def opened_run(settings: RunSettings) -> Iterator[LiveRun]:
         raise RunError("--resume needs --out DIR, the directory of the run to go on with")
     if settings.delay and settings.arrives is not None:
         raise RunError("--delay, --arrives: expected one of them, got both; leave one out")
-    if settings.alarms and (settings.delay or settings.arrives is not None):
+    late = settings.delay or settings.arrives is not None
+    if settings.alarms and late:
         raise RunError("--alarms: expected labels that come in time, whose errors they test; leave out one option")
     if settings.arrives is not None and settings.conformal is not None:
         raise RunError("--conformal: expected it with labels in time or --delay, got --arrives; leave one out")
     if settings.groups is not None and settings.conformal is None:
         raise RunError("--groups: expected it with --conformal, the share that bands hold in each, got none; add it")
-    if settings.spec.horizon and (settings.delay or settings.arrives is not None):
+    if settings.spec.horizon and late:
         raise RunError("--horizon: expected it with labels in time, got --delay or --arrives; leave one out")
-    if settings.steps_ahead and (settings.delay or settings.arrives is not None):
+    if settings.steps_ahead and late:
         raise RunError("--horizon: expected 1..N with labels in time, got --delay or --arrives; leave one out")
     with nullcontext() if settings.out is None else locked(settings.out):
         directory = None if settings.out is None else RunDirectory(settings.out, settings.targets)

@@ -70,10 +70,6 @@ class Nystrom(Basis):
         """Return F^2: the kernel with all centres is multiplied by L^-1."""
         return self.num_features**2
 
-    def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
-        """Multiply the kernel with the centres by L^-1, which is computed here unless it is stored."""
-        return self.evaluator()(X)
-
     def evaluator(self) -> Evaluator:
         """Return the map with L^-1 computed."""
         whitening = _whitening(self.centres, self.lengthscale) if self.whitening is None else self.whitening

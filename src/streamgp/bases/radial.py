@@ -50,10 +50,6 @@ class RadialBasis(Basis):
         """Return D, the length of each centre."""
         return self.centres.shape[-1]
 
-    def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
-        """Return the bump of every centre."""
-        return self.evaluator()(X)
-
     def evaluator(self) -> Evaluator:
         """Return the map with all that belongs to centres alone computed."""
         return bumps_around(self.centres, self.lengthscale)
