@@ -196,7 +196,7 @@ class LiveRun:
         directory.flush()
         tree = {
             "session": self.session.to_tree(),
-            "schema": self.reader.schema.to_json(),
+            "schema": self.reader.schema,
             "next_row": self.next_row,
             "fingerprint": self.fingerprint.digest,
             "config": self.settings.config,

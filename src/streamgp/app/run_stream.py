@@ -83,7 +83,7 @@ def _open(settings: RunSettings, stored: dict[str, Any] | None = None) -> RowRea
         missing=settings.missing,
         chunk=settings.chunk,
         max_rows=most if most is None or stored is None else max(most, stored["next_row"]),
-        schema=None if stored is None else Schema.from_json(stored["schema"]),
+        schema=None if stored is None else stored["schema"],
         needs_features=not settings.spec.looks_back,
         task=settings.task,
         grades=settings.grades,
@@ -124,7 +124,8 @@ def _load(directory: RunDirectory) -> dict[str, Any]:
         raise checkpoint.CheckpointError(
             f"{directory.checkpoint}: expected the checkpoint of a run, got one of {meta.get('kind')!r}"
         )
-    if not isinstance(tree, dict) or not {"schema", "config", "next_row", "session"} <= tree.keys():
+    parts = {"schema", "config", "next_row", "session"}
+    if not isinstance(tree, dict) or not parts <= tree.keys() or not isinstance(tree["schema"], Schema):
         raise checkpoint.CheckpointError(
             f"{directory.checkpoint}: expected the checkpoint of a run, found another content; use another copy."
         )
@@ -133,7 +134,7 @@ def _load(directory: RunDirectory) -> dict[str, Any]:
 
 def _checked(settings: RunSettings, tree: dict[str, Any], directory: RunDirectory) -> RunSettings:
     """Return the settings for the task of a stored run, if they are the same as then."""
-    settings = _for_task(settings, Schema.from_json(tree["schema"]).task)
+    settings = _for_task(settings, tree["schema"].task)
     given = settings.config
     for name, before in tree["config"].items():
         now = given.get(name)

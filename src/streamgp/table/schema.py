@@ -1,13 +1,13 @@
 """The schema of a stream's columns: inferred once from its first rows, kept with the checkpoint."""
 
 import difflib
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
+from streamgp.numerics.checkpoint.encoding import register
 from streamgp.table import cells
 from streamgp.table.calendar import AUTO, calendar_names
 from streamgp.table.dates import Order, find_order, why_unreadable
@@ -42,6 +42,7 @@ def effect_names(name: str, count: int) -> list[str]:
     return [name] if count == 1 else [f"{name} {i}" for i in range(1, count + 1)]
 
 
+@register
 @dataclass(frozen=True)
 class Feature:
     """One input column.
@@ -70,6 +71,7 @@ class Feature:
         return [self.name]
 
 
+@register
 @dataclass(frozen=True)
 class Schema:
     """How the columns of a file become X, y and times.
@@ -152,41 +154,6 @@ class Schema:
         """Return the columns of the file that are read, each once."""
         others = [name for name in (self.time, self.exposure, self.arrives) if name is not None]
         return list(dict.fromkeys((*(feature.name for feature in self.features), *self.targets, *others)))
-
-    def to_json(self) -> str:
-        """Write the schema as one JSON object."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, document: str) -> "Schema":
-        """Read back what `to_json` wrote.
-
-        Raises
-        ------
-        DataError
-            If the document is not a schema.
-        """
-        try:
-            fields = json.loads(document)
-            features = tuple(Feature(f["name"], f["kind"], tuple(f["levels"])) for f in fields["features"])
-            labels = fields["labels"]
-            return cls(
-                features=features,
-                targets=tuple(fields["targets"]),
-                time=fields["time"],
-                time_is_text=fields["time_is_text"],
-                dropped=dict(fields["dropped"]),
-                constant=tuple(fields["constant"]),
-                task=fields["task"],
-                labels=None if labels is None else ClassNames(**labels | {"names": tuple(labels["names"])}),
-                exposure=fields["exposure"],
-                notes=tuple(fields["notes"]),
-                arrives=fields["arrives"],
-                orders=dict(fields["orders"]),
-                decimals=dict(fields["decimals"]),
-            )
-        except (ValueError, KeyError, TypeError) as error:
-            raise DataError(f"schema: expected the JSON of a stored schema, got something else ({error}).") from error
 
 
 @dataclass(frozen=True)
