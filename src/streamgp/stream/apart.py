@@ -265,7 +265,7 @@ class TargetsLearner(StreamLearner):
             self.state = self._targets
             return info
         state = self._targets
-        if not np.isnan(part.y[0]).any() or not isinstance(state.model, SeparableModel) or state.inputs.rows_back:
+        if not np.isnan(part.y[0]).any() or not isinstance(state.model, SeparableModel) or state.inputs.lags:
             return super().learn_leading(part)
         part = part.part(slice(leading(np.asarray(absent.any(axis=1)))))
         scarce = state.scarce + SCARCE * np.cumsum(partial[: len(part.X)])

@@ -96,9 +96,9 @@ def influence(
         If there are no inputs, or fewer than 2 rows.
     """
     rows, entries = _sampled(settings, state).rows, dict(groups)
-    if rows_back := state.inputs.rows_back:
+    if lags := state.inputs.lags.lags:
         first = state.inputs.imputer.width
-        entries[_unlike(PAST_TARGETS, groups)] = list(range(first, first + len(rows_back) * settings.num_outputs))
+        entries[_unlike(PAST_TARGETS, groups)] = list(range(first, first + len(lags) * settings.num_outputs))
     if len(rows.X) < 2 or not entries:
         raise _too_little(state.inputs.imputer.width, len(rows.X))
     X = rows.X.copy()

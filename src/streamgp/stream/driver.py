@@ -136,9 +136,9 @@ class Driver:
         predictive, seen = self.predict(X, times), self._see(X, self._unknown)
         if not seen.read.are_whole:
             self._imputed += int(np.isnan(X).sum())
-        if self._inputs.rows_back:
+        if self._inputs.lags:
             mean = np.asarray(predictive.mean)
-            self._inputs, self._seen = self._inputs.after(mean), None
+            self._inputs, self._seen = replace(self._inputs, lags=self._inputs.lags.learn(mean)), None
             if self._state.recent is not None:
                 self._unkept.append((seen.read.X, mean))
         return predictive
@@ -148,8 +148,8 @@ class Driver:
     ) -> AnyPredictive:
         """Return the same of a row after others that were not learnt, for whose targets `unlearnt` stands."""
         seen = self._see(X, self._unknown)
-        if self._inputs.rows_back:
-            wide = self._inputs.after(unlearnt).widen_next(seen.read.X)
+        if self._inputs.lags:
+            wide = self._inputs.lags.learn(unlearnt).widen_next(seen.read.X)
             seen = seen._replace(taken=self._inputs.clip(wide)[0])
         return self._related(self._predicted(seen, times, len(unlearnt) + 1.0))
 
@@ -243,7 +243,7 @@ class Driver:
             if info.flagged is not None and (info.flagged.any() or lags.outliers.is_waiting):
                 means, flagged = np.asarray(info.predictive.mean), np.asarray(info.flagged)
                 stand, outliers = lags.standing_in(rows.y, means, flagged, self._settings.rows_ahead)
-            self._inputs = self._inputs.after(stand, outliers)
+            self._inputs = replace(self._inputs, lags=lags.learn(stand, outliers))
             if self._state.recent is not None:
                 self._unkept.append((seen.read.X, stand))
         self.rows += n
@@ -258,7 +258,7 @@ class Driver:
             return None
         if self._range is not None or self._correlation is not None:
             return self._predicted(seen, times)
-        needs_mean = self._state.reservoir is not None or self._inputs.rows_back
+        needs_mean = self._state.reservoir is not None or self._inputs.lags
         return self._row.moments(seen.taken, times, seen.read.extra) if needs_mean else None
 
     def _noted(self, seen: Seen, rows: RawRows, info: Info, predicted: Any) -> Info:

@@ -47,7 +47,7 @@ def predicted_at(
     at that of the last row.
     """
     last = state.last_time if time is None else time
-    wide = state.inputs.widen_next(X)
+    wide = state.inputs.lags.widen_next(X)
     times = None if last is None else np.full(len(X), last)
     return predict_rows(settings, state, wide, times)
 

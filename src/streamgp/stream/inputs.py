@@ -14,7 +14,6 @@ from streamgp.numerics.standardise import Standardiser, robust_standardiser
 from streamgp.stream.bounds import Bounded, InputBounds
 from streamgp.stream.categories import Categories
 from streamgp.stream.imputation import Filled, Imputer
-from streamgp.stream.lag_outliers import OutlierMemory
 from streamgp.stream.lags import LaggedTargets
 from streamgp.stream.level_effects import LevelEffects
 from streamgp.stream.passed_rows import PassedRows
@@ -102,11 +101,6 @@ class StreamInputs:
     def width(self) -> int:
         """Inputs of the model."""
         return len(self.scaling.mean)
-
-    @property
-    def rows_back(self) -> tuple[int, ...]:
-        """How many rows before its own the targets lie that are inputs, ascending."""
-        return self.lags.lags
 
     @property
     def _own(self) -> int:
@@ -260,14 +254,6 @@ class StreamInputs:
         of_calendar = self.categories.of_calendar(X.shape[1])
         bounds, rest = _split(_bounds(X, spec, self._are_worth, of_calendar), self._own)
         return replace(self, scaling=_scaling(X, spec, of_calendar), bounds=bounds, rest_bounds=rest)
-
-    def widen_next(self, X: np.ndarray) -> np.ndarray:
-        """Return rows without gaps, each as if it were the next one, with past targets as inputs."""
-        return self.lags.widen_next(X)
-
-    def after(self, past: np.ndarray, outliers: OutlierMemory | None = None) -> "StreamInputs":
-        """Return the same after rows with these targets, as later rows are to see them."""
-        return replace(self, lags=self.lags.learn(past, outliers))
 
     def with_lags(self, lags: tuple[int, ...], y: np.ndarray, passed: PassedRows) -> "StreamInputs":
         """Return the same with these lags at the end of a warm-up, whose usual targets are `y`, as lags."""

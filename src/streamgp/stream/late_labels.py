@@ -191,7 +191,7 @@ class LateLabels:
         """
         if self._open == self.next_row:  # others may have taught the learner since
             return np.empty((0, self.learner.num_outputs))
-        has_lags = bool(self.learner.latest_fit.inputs.rows_back)
+        has_lags = bool(self.learner.latest_fit.inputs.lags)
         after = (self._rows[number] for number in range(self._learnt, self.next_row))
         as_lags = self.learner.settings.task.as_lags
         stand = [

@@ -45,7 +45,7 @@ def predict_next(
 ) -> AnyPredictive:
     """Predict each row as if it were the next one, in the units of the targets; inputs may be missing (NaN)."""
     X, extra = fill_next(settings, state, X)
-    return predict_rows(settings, state, state.inputs.widen_next(X), times, extra)
+    return predict_rows(settings, state, state.inputs.lags.widen_next(X), times, extra)
 
 
 @in_float64
@@ -59,7 +59,7 @@ def predict_after(
     """
     n, ahead = len(rows.X), len(unlearnt)
     X, extra = fill_next(settings, state, rows.X)
-    wide = state.inputs.after(unlearnt).widen_next(X)
+    wide = state.inputs.lags.learn(unlearnt).widen_next(X)
     times, then = rows.times, state
     steps = ahead + 1.0 + (np.arange(n) if following else np.zeros(n))
     if times is None and (ahead or (following and n > 1)):  # a stream that counts rows has a step for each
@@ -87,8 +87,8 @@ def next_batch(settings: StreamSettings, state: StreamState, rows: RawRows) -> t
     unlabelled = _has_nan(rows.y[:n])
     if unlabelled[0]:
         n = leading(unlabelled)
-        if rows_back := _looking_back(settings, state):  # no row of a batch is a lag of another
-            n = min(n, rows_back[0])
+        if lags := _looking_back(settings, state):  # no row of a batch is a lag of another
+            n = min(n, lags[0])
         return state, rows.part(slice(n)), _pass_over
     n = leading(~unlabelled)
     if state.inputs.gains is None:
@@ -124,7 +124,9 @@ def _pass_over(settings: StreamSettings, state: StreamState, rows: RawRows, prog
         known = settings.task.as_lags(rows.y, rows.X)
         past = np.where(np.isnan(rows.y), expected, known)
         recent = None if counted.recent is None else counted.recent.learn(X, past)
-        counted = replace(counted, inputs=counted.inputs.after(past), recent=recent)
+        counted = replace(
+            counted, inputs=replace(counted.inputs, lags=counted.inputs.lags.learn(past)), recent=recent
+        )
     if state.correlation is None or np.isnan(rows.y).all():
         return counted, info
     correlation, matrices = state.correlation.learn(info.predictive, rows.y)
@@ -135,7 +137,7 @@ def _pass_over(settings: StreamSettings, state: StreamState, rows: RawRows, prog
 
 def _looking_back(settings: StreamSettings, state: StreamState) -> tuple[int, ...]:
     """Return the lags that count rows without a target: none with a horizon, which counts the rows learnt."""
-    return () if settings.horizon else state.inputs.rows_back
+    return () if settings.horizon else state.inputs.lags.lags
 
 
 def _learn_new_class(settings: StreamSettings, state: StreamState, rows: RawRows, progress: Progress) -> Learnt:
@@ -175,7 +177,7 @@ def _learn_batch(
         computed(state.model_state)
     if past is not None:
         return state, info
-    if state.inputs.rows_back and info.flagged is not None and _first_seen(settings, info.flagged) is not None:
+    if state.inputs.lags and info.flagged is not None and _first_seen(settings, info.flagged) is not None:
         state, info = _learn_without_glitches(settings, before, rows)
     n, surprises = surprised(settings, before, rows, info)
     if n < len(rows.X):

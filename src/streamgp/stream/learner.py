@@ -93,7 +93,7 @@ class StreamLearner:
     @property
     def spec(self) -> Spec:
         """The model; its lags are those in use."""
-        return replace(self.settings.spec, lags=self._state.inputs.rows_back)
+        return replace(self.settings.spec, lags=self._state.inputs.lags.lags)
 
     @property
     def num_inputs(self) -> int:

@@ -152,7 +152,7 @@ class Outlook:
     @property
     def has_lags(self) -> bool:
         """Whether past targets are inputs."""
-        return bool(self.learner.latest_fit.inputs.rows_back)
+        return bool(self.learner.latest_fit.inputs.lags)
 
     def after(self, standing: Sequence[StandIn]) -> "Outlook":
         """Return what is known after rows that wait."""

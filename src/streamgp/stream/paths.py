@@ -55,13 +55,13 @@ def draw_paths(
     if times is not None and state.last_time is not None:
         gaps = np.diff(times, prepend=state.last_time).tolist()
     mean, scale = np.asarray(state.targets.mean), np.asarray(state.targets.scale)
-    drawn = n if state.recent is None else max(n, DRAWS)
-    found, past = np.empty((drawn, len(X), settings.num_outputs)), state.inputs.lags.known(drawn)
+    lags, drawn = state.inputs.lags, n if state.recent is None else max(n, DRAWS)
+    found, past = np.empty((drawn, len(X), settings.num_outputs)), lags.known(drawn)
     with one_blas_thread():
         weights = np.asarray(trimmed(state.weights, TRIM if settings.spec.robust else 0.0))
         paths = family.paths(state.model, state.model_state, weights, drawn, rng)
         for step, rows in enumerate(state.inputs.paths(X, drawn, rng)):
-            wide = np.concatenate([rows, *(past[:, -lag] for lag in state.inputs.rows_back)], axis=1)
+            wide = np.concatenate([rows, *(past[:, -lag] for lag in lags.lags)], axis=1)
             y = paths.step(state.inputs.standardised(wide), gaps[step])
             found[:, step] = mean + scale * paths.recalibrated(y)
             past = np.concatenate([past[:, 1:], mean + scale * y[:, None]], axis=1)
@@ -76,5 +76,5 @@ def draw_paths(
 
 def _seasons(state: StreamState) -> list[int]:
     """Return after how many rows the stream may repeat itself: cycles of the clock, and long lags."""
-    long = [lag for lag in state.inputs.rows_back if lag >= SHORTEST_SEASON]
+    long = [lag for lag in state.inputs.lags.lags if lag >= SHORTEST_SEASON]
     return sorted({*long, *(season for season, _ in state.seasons if season >= SHORTEST_SEASON)})

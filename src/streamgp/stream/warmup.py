@@ -102,7 +102,7 @@ def rebuild(settings: StreamSettings, state: StreamState, progress: Progress) ->
     targets, passed = task.scale(usual, provisional=not ends), passed_over(settings, state)
     past = [task.as_lags(each, rows.X) for each in (usual, y)]
     if ends:
-        chosen = state.inputs.rows_back
+        chosen = state.inputs.lags.lags
         if spec.chooses_lags:
             chosen = _chosen_lags(settings, state, X, task.as_lags(_for_choices(usual, y), rows.X))
         state = replace(state, inputs=state.inputs.with_lags(chosen, past[0], passed))
@@ -115,7 +115,7 @@ def rebuild(settings: StreamSettings, state: StreamState, progress: Progress) ->
         state,
         warmup_rows=(rows,),
         suspects=_suspects(rows, state.inputs.categories.columns) if ends else state.suspects,
-        seasons=_seasons(settings, state, state.inputs.rows_back) if ends else (),
+        seasons=_seasons(settings, state, state.inputs.lags.lags) if ends else (),
         targets=targets,
         inputs=state.inputs.scaled_by(widened, spec),
         origins=Origins.empty(h, inputs.shape[1]).paired(inputs, usual_kinds)[2],
@@ -219,7 +219,7 @@ def _recent(settings: StreamSettings, state: StreamState, X: np.ndarray, usual: 
 
     The papers' models are asked for later rows as they are.
     """
-    lags = state.inputs.rows_back
+    lags = state.inputs.lags.lags
     if settings.horizon or not lags or not settings.spec.robust or not isinstance(settings.family, PathFamily):
         return None
     y = state.passed.whole(usual, max(lags))
@@ -290,7 +290,7 @@ def _fit(
     targets = np.asarray((y - state.targets.mean) / state.targets.scale)
     rows = WarmupRows(state.inputs.standardised(X), targets, state.num_classes, _time_unit(settings, times))
     fitted = settings.family.fit(
-        replace(settings.spec, lags=state.inputs.rows_back),
+        replace(settings.spec, lags=state.inputs.lags.lags),
         rows,
         seed=settings.seed,
         progress=progress,
