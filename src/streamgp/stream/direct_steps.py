@@ -65,7 +65,7 @@ def direct(
 
     Of step h these are the last two targets and, of each season of s rows, the target of the latest such season
     before it and the one s rows ago. Where there are seasons, what models of level, trend and season said at that
-    distance joins them, so that they are stacked (Breiman 1996). It is a Bayesian linear regression, standardised, for
+    distance joins them, which stacks these (Breiman 1996). The regression is linear and Bayesian, standardised, for
     each target by itself.
 
     Parameters

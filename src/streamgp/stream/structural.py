@@ -21,8 +21,9 @@ HARMONICS = 8  # of the shortest season
 LONG_HARMONICS = 3  # of the longest
 MIXED = 4, 2  # harmonics of the shortest and of the longest, of which there are products: weekdays differ in shape
 MIXED_SHARE = 0.7  # of the standard deviation that the prior of a product would have by its orders
-PRIOR_VAR = 30.0  # of the weight of a level, and of a first harmonic, in variances of the series
-NOISE_VAR = 0.05  # in units of what a deviation gains in a row
+# In units of the variance that a deviation gains in a row: no forecast depends on the unit.
+PRIOR_VAR = 30.0  # of the weight of a level, and of a first harmonic
+NOISE_VAR = 0.05
 BLOCK = 32  # rows
 
 
@@ -55,7 +56,7 @@ def damped_trend(share: float, walk: float) -> Component:
 
 
 # Chosen on four streams, confirmed on four others: see docs/research/ahead.md.
-COMPONENTS = (returning(0.9, 1e-5), returning(0.98, 1e-4), damped_trend(0.95, 1e-4))
+COMPONENTS = returning(0.9, 1e-5), damped_trend(0.95, 1e-4)
 
 
 def waves(rows: int, seasons: Sequence[int]) -> Float[np.ndarray, "n f"]:
@@ -90,18 +91,18 @@ def forecasts(
     Returns
     -------
     ndarray, shape (n + 1, h)
-        In row i what the targets before it say of it and of those after it.
+        In row i what the targets before it say of it and of those after it. Before the first one that is its own
+        level, which is where the series is taken to begin.
     """
     n, steps = len(y), len(Phi) - len(y)
-    middle, unit = (y.mean(), y.std()) if n else (0.0, 0.0)
-    z = (y - middle) / (unit if unit > 0.0 else 1.0)
-    states = _filtered(z, Phi[:n], component)
+    first = y[0] if n else 0.0
+    states = _filtered(y - first, Phi[:n], component)
     T, row = np.array(component.transition), np.array([1.0, 0.0])
     found = np.empty((n + 1, steps))
     for h in range(steps):
         row = row @ T
         found[:, h] = np.einsum("nf,nf->n", Phi[h : h + n + 1], states[:, 2:]) + states[:, :2] @ row
-    return middle + unit * found
+    return first + found
 
 
 def _filtered(
