@@ -10,7 +10,7 @@ import polars as pl
 import polars.selectors as cs
 from polars.testing import assert_frame_equal
 
-from streamgp.app.run_stream import run_stream
+from streamgp.app.run_stream import opened_run
 from streamgp.app.runner import Outcome
 from streamgp.app.settings import RunSettings
 from streamgp.models.registry import make_spec
@@ -48,6 +48,12 @@ def run_small(data: Path, out: Path | None = None, **changes: Any) -> Outcome:
 def run_spec(data: Path, out: Path | None, spec: Any, **changes: Any) -> Outcome:
     options = {"targets": ["y"], "features": ["a", "b", "wind"], "warmup": WARMUP} | changes
     return run_stream(RunSettings(str(data), spec=spec, out=out, **options))
+
+
+def run_stream(settings: RunSettings) -> Outcome:
+    """The whole run, as the command makes it."""
+    with opened_run(settings) as live:
+        return live.run()
 
 
 def predictions(out: Path) -> pl.DataFrame:

@@ -24,6 +24,7 @@ from benchmarks.common.machine import machine
 from benchmarks.common.paths import RESULTS_DIR
 from streamgp import StreamingGPClassifier, StreamingGPCountRegressor, evaluate
 from streamgp.likelihoods import noise_by_input as layer
+from streamgp.likelihoods.noise_features import NoiseInputs, of_moments
 
 RESULTS = RESULTS_DIR / "kinds_of_labels.json"
 WARMUP, ROWS, INPUTS, PART = 1_000, 5_000, 30, 5
@@ -55,13 +56,13 @@ def of_counts(X: np.ndarray, y: np.ndarray, seed: int) -> dict[str, Any]:
     log_mean = np.log(np.maximum(found.mean, _SMALLEST))
     m = (log_mean - log_mean[:WARMUP].mean()) / max(log_mean[:WARMUP].std(), _SMALLEST)
     relative = np.square(found.std / np.maximum(found.mean, _SMALLEST))
-    phi = layer.of_moments(np.arange(Z.shape[1]), Z, m[:, None], relative[:, None])[late]
+    phi = of_moments(np.arange(Z.shape[1]), Z, m[:, None], relative[:, None])[late]
     square = layer.squared_scores(level[late, None], np.ones(len(y) - WARMUP, bool), None)
     scores: dict[str, Any] = {"rows": len(y)}
     before = _inside(level[late], 1.0)
     for name, features in (("by inputs", phi), ("one for all", phi * (np.arange(phi.shape[2]) == 0))):
-        _, means, shares = layer.NoiseByInput.start(1, Z.shape[1]).learn_rows(features, square)
-        scale = layer.variance_factor(means, shares, features)[:, 0] ** -0.5
+        start = layer.NoiseByInput.start(1, NoiseInputs.of_rows(Z[:WARMUP], y[:WARMUP, None].astype(float)))
+        scale = start.learn_rows(features, square)[1][:, 0] ** -0.5
         new = _cdf(high[late], scale) - _cdf(low[late], scale)
         gain = np.log(np.maximum(new, _SMALLEST)) - np.maximum(found.log_density[late], np.log(_SMALLEST))
         by = {"noise": -scale, "mean": found.mean[late]} if name == "by inputs" else {"mean": found.mean[late]}
@@ -105,7 +106,7 @@ def of_classes(X: np.ndarray, y: np.ndarray, seed: int) -> dict[str, Any]:
 
 def temperature_gain(logits: np.ndarray, label: np.ndarray, phi: np.ndarray) -> np.ndarray:
     """Return by how much each row's log probability grows with a temperature learnt from the rows before."""
-    prior = layer.prior_var(phi.shape[1])
+    prior = np.array([layer.CONSTANT_VAR, *[layer.PRIOR_VAR] * (phi.shape[1] - 1)])
     w, cov, share, gain = np.zeros(phi.shape[1]), np.diag(prior), 0.5, np.empty(len(label))
     for i, (own, j, x) in enumerate(zip(logits, label, phi, strict=True)):
         h = np.clip(w @ x, -layer.MAX_LOG_VARIANCE, layer.MAX_LOG_VARIANCE)

@@ -8,11 +8,12 @@ sets those of `benchmarks.common.datasets.CHOOSING`.
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import polars as pl
 import typer
+from scipy.stats import norm
 
 from benchmarks.common.datasets import CHOOSING, TABLES, load
 from benchmarks.common.machine import machine
@@ -53,7 +54,22 @@ def run(X: np.ndarray, y: np.ndarray, model: str, seed: int) -> dict:
     return found
 
 
-def constructed(seed: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+class Law(NamedTuple):
+    """A stream whose law is known: N(mean, std) given the inputs."""
+
+    X: np.ndarray
+    mean: np.ndarray
+    std: np.ndarray
+    y: np.ndarray
+
+    def crps(self) -> float:
+        """Return the score of the law itself, of the rows that are scored."""
+        z = (self.y - self.mean) / self.std
+        each = self.std * (z * (2.0 * norm.cdf(z) - 1.0) + 2.0 * norm.pdf(z) - 1.0 / np.sqrt(np.pi))
+        return float(each[WARMUP:].mean())
+
+
+def constructed(seed: int) -> dict[str, Law]:
     """Return streams of one function, with noise of several kinds."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1.0, 1.0, size=(ROWS, 4))
@@ -67,7 +83,7 @@ def constructed(seed: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         "category": np.where(X[:, 3] > 0, 0.6, 0.15),
         "moving": 0.1 + 0.25 * (1.0 + X[:, 0] * np.cos(np.pi * t)),
     }
-    return {f"constructed {name}": (X, f + std * rng.normal(size=ROWS)) for name, std in kinds.items()}
+    return {f"constructed {name}": Law(X, f, std, f + std * rng.normal(size=ROWS)) for name, std in kinds.items()}
 
 
 def main(
@@ -88,7 +104,7 @@ def main(
         if key in found["runs"] or not name.startswith(only):
             continue
         if name in made:
-            X, y = made[name]
+            X, y = made[name].X, made[name].y
         elif name in TABLES:
             X, y = load(name, data, ROWS)
         else:
@@ -96,11 +112,15 @@ def main(
             frame = pl.read_parquet(data / f"{name}.parquet").head(ROWS).with_columns(words)
             X, y = frame.drop("y").to_numpy().astype(float), frame["y"].to_numpy().astype(float)
         scores = run(X, y, model, seed)
+        if name in made:
+            scores["true_crps"] = made[name].crps()
         found["runs"][key] = scores | {"chosen_on": name not in apart and name not in made}
         RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         gain = scores["with"]["pll"] - scores["without"]["pll"]
         crps = 100.0 * (scores["with"]["crps"] / scores["without"]["crps"] - 1.0)
-        worst = {which: min(min(each) for each in scores[which]["coverage_by"].values()) for which in scores}
+        worst = {
+            which: min(min(each) for each in scores[which]["coverage_by"].values()) for which in ("with", "without")
+        }
         noise = [scores[which]["coverage_by"]["predicted_noise"] for which in ("without", "with")]
         print(f"{key}: {gain:+.4f} nats, CRPS {crps:+.2f}%, worst {worst}, {noise}", flush=True)
 

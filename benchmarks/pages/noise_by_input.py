@@ -17,6 +17,7 @@ def pages() -> dict[Path, str]:
     runs, labels = (json.loads(path.read_text())["runs"] for path in (RESULTS, LABELS))
     tables = {
         "noise by input": table(runs),
+        "noise whose law is known": of_laws(runs),
         "kinds of counts": of_counts(labels),
         "kinds of classes": of_classes(labels),
     }
@@ -38,6 +39,16 @@ def table(runs: dict[str, Any]) -> str:
         cells += [_ends(each["coverage_by"]["predicted_noise"]) for each in (before, after)]
         cells += [f"{min(map(min, each['coverage_by'].values())):.0%}" for each in (before, after)]
         lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def of_laws(runs: dict[str, Any]) -> str:
+    """Render by how much the CRPS is above that of the law by which rows were drawn."""
+    lines = ["| noise | CRPS above that of the true law, without | with |", "|---|---|---|"]
+    for name, run in runs.items():
+        if "true_crps" in run:
+            above = [f"{run[which]['crps'] / run['true_crps'] - 1.0:+.1%}" for which in ("without", "with")]
+            lines.append(f"| {name.partition(',')[0].removeprefix('constructed ')} | {' | '.join(above)} |")
     return "\n".join(lines)
 
 

@@ -107,8 +107,9 @@ def _timed_run(path: Path, out: Path) -> dict[str, float]:
         watch.watch("reading", RowReader, "__next__"),
         watch.watch("writing", RunDirectory, "start", "add", "flush", "finish"),
         watch.watch("writing", app_live.checkpoint, "save"),
+        app_run.opened_run(options) as live,
     ):
-        outcome = app_run.run_stream(options)
+        outcome = live.run()
     before_report = time.perf_counter()
     write_report(out)
     end = time.perf_counter()
@@ -160,8 +161,8 @@ def _learn(path: Path, out: Path) -> dict[str, float]:
     found = {}
     for name, rows in (("tenth_mb", LARGE_ROWS // 10), ("peak_mb", LARGE_ROWS)):
         options = RunSettings(str(path), ["y"], make_spec("linear"), out=out, overwrite=True, max_rows=rows)
-        with redirect_stderr(io.StringIO()):
-            metrics = app_run.run_stream(options).metrics
+        with redirect_stderr(io.StringIO()), app_run.opened_run(options) as live:
+            metrics = live.run().metrics
         found |= {"rows": rows, name: memory_mb()["peak"], "rows_per_second": metrics["rows_per_second"]}
     return found
 

@@ -9,9 +9,8 @@ import polars as pl
 import pytest
 from numpy.testing import assert_allclose
 
-from small_runs import predictions, timeless
+from small_runs import predictions, run_stream, timeless
 from streamgp import StreamingGPClassifier, StreamingGPCountRegressor, StreamingGPRegressor, evaluate
-from streamgp.app.run_stream import run_stream
 from streamgp.app.runner import Outcome
 from streamgp.app.settings import RunSettings
 from streamgp.models.registry import make_spec

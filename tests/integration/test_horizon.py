@@ -78,7 +78,9 @@ def test_what_is_kept_does_not_grow():
 
 def state_size(model: StreamLearner) -> int:
     tree = model.to_tree()
-    return sum(a.size for a in jax.tree.leaves((tree["state"], tree["origins"].inputs, tree["forecasts"].parts)))
+    return sum(
+        a.size for a in jax.tree.leaves((tree["model_state"], tree["origins"].inputs, tree["forecasts"].parts))
+    )
 
 
 # Through the estimator

@@ -166,9 +166,9 @@ def test_predict_takes_each_row_as_the_next_one():
     for row in (0, 2, 20, 40, 41, 100):
         at = model.rows
         list(model.learn(X[at:row], y[at:row]))
-        before = model.to_tree()["lags"]
+        before = model.state.inputs.lags
         ahead = mean_and_std(model.predict(np.concatenate([X[:3], X[row : row + 1]])))
-        assert model.to_tree()["lags"] is before
+        assert model.state.inputs.lags is before
         (passed,) = model.learn(X[row : row + 1], y[row : row + 1])
         np.testing.assert_allclose(mean_and_std(passed.predictive), np.asarray(ahead)[:, 3:], rtol=1e-9)
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ import streamgp.app.run_stream
 from small_runs import ROWS, WARMUP, contents, predictions, run_linear, same_as_unbroken
 from streamgp.app import cli
 from streamgp.models import options
+from streamgp.models.gaussian.model import Ensemble
 
 pytestmark = pytest.mark.slow
 
@@ -54,6 +56,19 @@ def test_a_run_ends_with_a_table_and_the_path_of_its_report(data: Path, tmp_path
     assert result.stdout.splitlines()[-1] == f"report: {tmp_path / 'out' / 'report.html'}"
     assert (tmp_path / "out" / "report.html").stat().st_size > 10_000
     assert result.stderr == ""  # no progress bar where nobody is looking
+
+
+def test_the_path_of_a_row_is_short(data: Path, monkeypatch: pytest.MonkeyPatch):
+    paths, update = [], Ensemble.update
+
+    def noted(*given: Any) -> Any:
+        paths.append([frame.name for frame in traceback.extract_stack() if "streamgp" in frame.filename])
+        return update(*given)
+
+    monkeypatch.setattr(Ensemble, "update", noted)
+    assert invoke("run", data, *OPTIONS).exit_code == 0
+    path = paths[-1]
+    assert len(path) - path.index("run") <= 8, path  # from the command to the model, neither counted
 
 
 def test_json_on_standard_output_is_alone_there(data: Path, tmp_path: Path):
@@ -172,7 +187,7 @@ def test_a_bug_shows_its_traceback(data: Path, monkeypatch: pytest.MonkeyPatch, 
     def broken(options: Any) -> None:
         raise error
 
-    monkeypatch.setattr(streamgp.app.run_stream, "run_stream", broken)
+    monkeypatch.setattr(streamgp.app.run_stream, "opened_run", broken)
     assert invoke("run", data, *OPTIONS).exception is error
 
 
@@ -180,7 +195,7 @@ def test_errors_of_the_system_name_the_file(data: Path, monkeypatch: pytest.Monk
     def denied(options: Any) -> None:
         raise PermissionError(13, "Permission denied", "/some/file")
 
-    monkeypatch.setattr(streamgp.app.run_stream, "run_stream", denied)
+    monkeypatch.setattr(streamgp.app.run_stream, "opened_run", denied)
     fails(invoke("run", data, *OPTIONS), "/some/file: Permission denied")
 
 

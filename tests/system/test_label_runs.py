@@ -9,9 +9,8 @@ import pytest
 from sklearn.metrics import log_loss
 from typer.testing import CliRunner
 
-from small_runs import predictions, same_as_unbroken
+from small_runs import predictions, run_stream, same_as_unbroken
 from streamgp.app.cli import app
-from streamgp.app.run_stream import run_stream
 from streamgp.app.runner import Outcome
 from streamgp.app.settings import RunSettings
 from streamgp.models.registry import make_spec

@@ -56,6 +56,12 @@ def test_estimators_import_nothing_that_only_some_uses_need() -> None:
     assert result.stdout.splitlines()[-1] == "imported:"
 
 
+def test_scores_of_arrays_come_without_the_learner() -> None:
+    result = run("import sys; from streamgp.evaluation import metrics; print('streamgp.stream' in sys.modules)")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip() == "False"
+
+
 def test_an_estimator_imports_few_modules() -> None:
     result = run("import sys; from streamgp import StreamingGPRegressor; print(len(sys.modules))")
     assert int(result.stdout) <= MODULES, result.stderr

@@ -27,7 +27,7 @@ from streamgp.numerics import checkpoint
 from streamgp.numerics.formats import plural
 from streamgp.numerics.memory import give_back
 from streamgp.progress import Bar, progress_bar
-from streamgp.session import Session, new_alarms
+from streamgp.session import Session, SessionOptions, new_alarms
 from streamgp.stream.apart import new_learner
 from streamgp.stream.categories import Categories
 from streamgp.stream.settings import StreamSettings
@@ -74,7 +74,14 @@ class LiveRun:
         return self.session.metrics.rows
 
     def run(self) -> Outcome:
-        """Learn the stream and write what there is to write; whatever ends this early, no row is half learnt."""
+        """Learn the stream and write everything that was asked for; whatever ends this early, no row is half learnt.
+
+        Raises
+        ------
+        DataError, OSError
+            If there is no usable row, or the results cannot be written. Once rows have been predicted, an error in
+            the data ends the run with its results kept, and the `Outcome` has the reason.
+        """
         first_row, learner, metrics = self.rows, self.session.learner, self.session.metrics
         with self.interrupt.watch():
             kept = self.directory is not None
@@ -189,7 +196,7 @@ class LiveRun:
         directory.flush()
         tree = {
             "session": self.session.to_tree(),
-            "schema": self.reader.schema.to_json(),
+            "schema": self.reader.schema,
             "next_row": self.next_row,
             "fingerprint": self.fingerprint.digest,
             "config": self.settings.config,
@@ -254,9 +261,7 @@ def _new_session(schema: Schema, settings: RunSettings) -> Session:
             delay=settings.delay,
             categories=Categories.unknown(schema.codes, schema.dates, tuple(settings.calendar)),
         )
-        return Session.begin(
-            new_learner(of_stream, len(labels)),
-            labels or targets,
+        asked = SessionOptions(
             level=settings.conformal,
             groups=group_columns(settings.groups, schema),
             alarms=new_alarms(spec.task, targets, spec.horizon) if settings.alarms else None,
@@ -264,6 +269,7 @@ def _new_session(schema: Schema, settings: RunSettings) -> Session:
             delay=settings.arrives or settings.delay,
             baselines=settings.baselines,
         )
+        return Session.begin(new_learner(of_stream, len(labels)), labels or targets, asked)
     except ValueError as error:
         said = str(error).replace("steps_ahead:", f"--horizon 1..{steps}:").replace("alarms:", "--alarms:")
         said = f"--{said}" if said.startswith(("groups:", "baselines:")) else said

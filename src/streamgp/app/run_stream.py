@@ -1,6 +1,7 @@
 """`streamgp run`: begin a run, or go on with one."""
 
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,6 @@ import numpy as np
 from streamgp.app.live_run import LiveRun
 from streamgp.app.lock import locked
 from streamgp.app.outputs import RunDirectory, RunError
-from streamgp.app.runner import Outcome
 from streamgp.app.settings import RunSettings
 from streamgp.estimators import default_warmup
 from streamgp.likelihoods import TargetMap
@@ -20,14 +20,14 @@ from streamgp.table import DataError, RowReader, Schema, open_rows
 SHORT_FILE = 5 * DEFAULT_WARMUP  # a file with fewer rows with targets gets a fifth of them as its warm-up
 
 
-def run_stream(settings: RunSettings) -> Outcome:
-    """Run a stream from its file and write everything that was asked for.
+@contextmanager
+def opened_run(settings: RunSettings) -> Iterator[LiveRun]:
+    """Open the file and the directory of a run, which begins or goes on by `LiveRun.run`.
 
     Raises
     ------
     RunError, DataError, CheckpointError, OSError
-        If the run cannot start, or its results cannot be written. Once rows have been predicted, an error in the
-        data ends the run with its results kept, and the returned `Outcome` has the reason.
+        If the run cannot start.
     """
     if not settings.targets:
         raise RunError("--target: expected the name of a column, got none")
@@ -35,15 +35,16 @@ def run_stream(settings: RunSettings) -> Outcome:
         raise RunError("--resume needs --out DIR, the directory of the run to go on with")
     if settings.delay and settings.arrives is not None:
         raise RunError("--delay, --arrives: expected one of them, got both; leave one out")
-    if settings.alarms and (settings.delay or settings.arrives is not None):
+    late = settings.delay or settings.arrives is not None
+    if settings.alarms and late:
         raise RunError("--alarms: expected labels that come in time, whose errors they test; leave out one option")
     if settings.arrives is not None and settings.conformal is not None:
         raise RunError("--conformal: expected it with labels in time or --delay, got --arrives; leave one out")
     if settings.groups is not None and settings.conformal is None:
         raise RunError("--groups: expected it with --conformal, the share that bands hold in each, got none; add it")
-    if settings.spec.horizon and (settings.delay or settings.arrives is not None):
+    if settings.spec.horizon and late:
         raise RunError("--horizon: expected it with labels in time, got --delay or --arrives; leave one out")
-    if settings.steps_ahead and (settings.delay or settings.arrives is not None):
+    if settings.steps_ahead and late:
         raise RunError("--horizon: expected 1..N with labels in time, got --delay or --arrives; leave one out")
     with nullcontext() if settings.out is None else locked(settings.out):
         directory = None if settings.out is None else RunDirectory(settings.out, settings.targets)
@@ -67,7 +68,7 @@ def run_stream(settings: RunSettings) -> Outcome:
                 directory.start()
             elif directory is not None:
                 directory.resume(live.rows)
-            return live.run()
+            yield live
 
 
 def _open(settings: RunSettings, stored: dict[str, Any] | None = None) -> RowReader:
@@ -82,7 +83,7 @@ def _open(settings: RunSettings, stored: dict[str, Any] | None = None) -> RowRea
         missing=settings.missing,
         chunk=settings.chunk,
         max_rows=most if most is None or stored is None else max(most, stored["next_row"]),
-        schema=None if stored is None else Schema.from_json(stored["schema"]),
+        schema=None if stored is None else stored["schema"],
         needs_features=not settings.spec.looks_back,
         task=settings.task,
         grades=settings.grades,
@@ -123,7 +124,8 @@ def _load(directory: RunDirectory) -> dict[str, Any]:
         raise checkpoint.CheckpointError(
             f"{directory.checkpoint}: expected the checkpoint of a run, got one of {meta.get('kind')!r}"
         )
-    if not isinstance(tree, dict) or not {"schema", "config", "next_row", "session"} <= tree.keys():
+    parts = {"schema", "config", "next_row", "session"}
+    if not isinstance(tree, dict) or not parts <= tree.keys() or not isinstance(tree["schema"], Schema):
         raise checkpoint.CheckpointError(
             f"{directory.checkpoint}: expected the checkpoint of a run, found another content; use another copy."
         )
@@ -132,7 +134,7 @@ def _load(directory: RunDirectory) -> dict[str, Any]:
 
 def _checked(settings: RunSettings, tree: dict[str, Any], directory: RunDirectory) -> RunSettings:
     """Return the settings for the task of a stored run, if they are the same as then."""
-    settings = _for_task(settings, Schema.from_json(tree["schema"]).task)
+    settings = _for_task(settings, tree["schema"].task)
     given = settings.config
     for name, before in tree["config"].items():
         now = given.get(name)

@@ -58,8 +58,11 @@ class Basis(Module):
 
         In NumPy if both `X` and the hyperparameters are NumPy's, else in JAX. Hyperparameters with leading axes
         (a stack of bases) give a design matrix for each; a basis without hyperparameters gives a single one.
+        A concrete basis has this method or `evaluator`.
         """
-        raise NotImplementedError
+        if type(self).evaluator is Basis.evaluator:
+            raise NotImplementedError(f"{type(self).__name__}.__call__")
+        return self.evaluator()(X)
 
     def evaluator(self) -> Evaluator:
         """Return the map itself, with what does not depend on rows computed once: single rows ask for it often."""

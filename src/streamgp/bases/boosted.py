@@ -82,10 +82,6 @@ class Boosted(Basis):
         """Return D, as the trees were fitted to."""
         return self.inputs
 
-    def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
-        """Place a constant and the inputs before the trees' predictions."""
-        return self.evaluator()(X)
-
     def evaluator(self) -> Evaluator:
         """Return the map with the splits as the kernel in C reads them."""
         sums, offset = leaf_sums(Splits(self.feature, self.threshold, self.remaining), self.value), self.offset

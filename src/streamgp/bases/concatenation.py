@@ -57,10 +57,6 @@ class Concatenation(Basis):
         """Return the largest of the parts'."""
         return max(part.largest_product for part in self.parts)
 
-    def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
-        """Place the parts' features side by side, each times its scale."""
-        return self.evaluator()(X)
-
     def evaluator(self) -> Evaluator:
         """Return the map with those of the parts."""
         parts = [(self.scales[..., g, None, None], part.evaluator()) for g, part in enumerate(self.parts)]

@@ -56,10 +56,6 @@ class Fourier(Basis):
         """Return D, the length of each frequency."""
         return self.frequencies.shape[-1]
 
-    def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
-        """Return all sines, then all cosines."""
-        return self.evaluator()(X)
-
     def evaluator(self) -> Evaluator:
         """Return the map with frequencies in the units of the inputs."""
         per_unit = (self.frequencies / self.lengthscale[..., None, :]).swapaxes(-1, -2)

@@ -79,10 +79,6 @@ class HilbertSpace(_Box):
         """Return M D: the terms of each input side by side."""
         return self.num_inputs * self.terms
 
-    def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
-        """Weigh each input's eigenfunctions by its own one-dimensional spectral density."""
-        return self.evaluator()(X)
-
     def evaluator(self) -> Evaluator:
         """Return the map with frequencies and weights computed."""
         # The last axis makes every frequency a point of a one-dimensional spectrum.

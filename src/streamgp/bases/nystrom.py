@@ -1,18 +1,16 @@
 """Nystrom features: the Gaussian process of a kernel, seen through its values at a few centres."""
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Bool, Float
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
-from streamgp.bases.base import Basis, Evaluator, Pullback, input_ranges
-from streamgp.bases.centres import bumps, bumps_around, k_means, slopes_of_bumps
+from streamgp.bases.base import Evaluator, Pullback
+from streamgp.bases.centres import OfCentres, bumps, bumps_around, slopes_of_bumps
 from streamgp.numerics.arrays import AnyArray, namespace
 from streamgp.numerics.checkpoint.encoding import register
-from streamgp.numerics.keys import Key
 from streamgp.numerics.linalg import add_diagonal, cholesky, jittered, solve_lower
 
 # Variance of a little independent noise in the centres' values. To factorise, linalg's n eps would do, but then
@@ -23,7 +21,7 @@ MIN_VARIANCE = 0.5
 
 
 @register
-class Nystrom(Basis):
+class Nystrom(OfCentres):
     """phi(x) = L^-1 k_z(x), where K_zz = L L' is the kernel between F centres z and k_z(x)_j = k(x, z_j).
 
     The kernel is the squared exponential k(x, x') = exp(-sum_d ((x_d - x'_d) / l_d)^2 / 2). phi(x)'phi(x') is its
@@ -45,34 +43,17 @@ class Nystrom(Basis):
         L^-1, which follows from the two; None computes it at each call, as the fit of the lengthscales needs.
     """
 
-    trainable: ClassVar[Mapping[str, Literal["positive", "real"]]] = {"lengthscale": "positive"}
     # On five data sets of 6 to 18 inputs, starts of 0.1 to 3 led to optima within .01 nats a row of each other, but
     # for one, where the longest led to the best (by .02 to .05): one start is enough, and fits in a second.
     starts: ClassVar[tuple[float, ...]] = (3.0,)
     default_features: ClassVar[int] = 200
 
-    centres: Float[AnyArray, "*stack f d"]
-    lengthscale: Float[AnyArray, "*stack d"]
     whitening: Float[AnyArray, "*stack f f"] | None = None
-
-    @property
-    def num_features(self) -> int:
-        """Return F, the number of centres."""
-        return self.centres.shape[-2]
-
-    @property
-    def num_inputs(self) -> int:
-        """Return D, the length of each centre."""
-        return self.centres.shape[-1]
 
     @property
     def largest_product(self) -> int:
         """Return F^2: the kernel with all centres is multiplied by L^-1."""
         return self.num_features**2
-
-    def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
-        """Multiply the kernel with the centres by L^-1, which is computed here unless it is stored."""
-        return self.evaluator()(X)
 
     def evaluator(self) -> Evaluator:
         """Return the map with L^-1 computed."""
@@ -109,11 +90,6 @@ class Nystrom(Basis):
     def precomputed(self) -> "Nystrom":
         """Return the same with L^-1 stored: a call then costs one product with it instead of a factorisation."""
         return replace(self, whitening=_whitening(self.centres, self.lengthscale))
-
-    @classmethod
-    def from_data(cls, X: Any, *, num_features: int, start: float, key: Key, y: Any = None) -> "Nystrom":
-        """Find centres by k-means on `X`: `num_features`, or one for each distinct row if those are fewer."""
-        return cls(k_means(X, num_features, key), start * input_ranges(X))
 
 
 def _whitening(

@@ -6,15 +6,14 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.bases.base import Basis, Evaluator, Pullback, input_ranges
-from streamgp.bases.centres import bumps_around, k_means, slopes_of_bumps
+from streamgp.bases.base import Evaluator, Pullback
+from streamgp.bases.centres import OfCentres, bumps_around, slopes_of_bumps
 from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.checkpoint.encoding import register
-from streamgp.numerics.keys import Key
 
 
 @register
-class RadialBasis(Basis):
+class RadialBasis(OfCentres):
     """phi_j(x) = exp(-sum_d ((x_d - c_jd) / l_d)^2 / 2): a Gaussian bump around each of F centres.
 
     It is its kernel sum_j phi_j(x) phi_j(x') exactly. Where centres are dense this is near a
@@ -30,29 +29,9 @@ class RadialBasis(Basis):
         l, the width of the bumps along each input, in the same units.
     """
 
-    # The centres stay where k-means put them: moved by the evidence of a thousand rows they overfit, as
-    # benchmarks/accuracy/optimised.py measures.
-    trainable: ClassVar[Mapping[str, Literal["positive", "real"]]] = {"lengthscale": "positive"}
     # On five data sets of 5 to 18 inputs, starts of 0.1 (bumps touch no other row) and of 10 (features nearly
     # constant) often ended on a plateau or at clearly worse evidence: these are closer to the range.
     starts: ClassVar[tuple[float, ...]] = (0.3, 1.0)
-
-    centres: Float[AnyArray, "*stack f d"]
-    lengthscale: Float[AnyArray, "*stack d"]
-
-    @property
-    def num_features(self) -> int:
-        """Return F, the number of centres."""
-        return self.centres.shape[-2]
-
-    @property
-    def num_inputs(self) -> int:
-        """Return D, the length of each centre."""
-        return self.centres.shape[-1]
-
-    def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
-        """Return the bump of every centre."""
-        return self.evaluator()(X)
 
     def evaluator(self) -> Evaluator:
         """Return the map with all that belongs to centres alone computed."""
@@ -68,11 +47,6 @@ class RadialBasis(Basis):
             return {name: slopes[name] for name in self.trainable}
 
         return Phi, pullback
-
-    @classmethod
-    def from_data(cls, X: Any, *, num_features: int, start: float, key: Key, y: Any = None) -> "RadialBasis":
-        """Find centres by k-means on `X`: `num_features`, or one for each distinct row if those are fewer."""
-        return cls(k_means(X, num_features, key), start * input_ranges(X))
 
 
 @register

@@ -57,10 +57,6 @@ class Trees(Basis):
         """Return D, as the trees were fitted to."""
         return self.inputs
 
-    def __call__(self, X: Float[AnyArray, "n d"]) -> Float[AnyArray, "*stack n f"]:
-        """Flag the leaf of each tree that a row falls into."""
-        return self.evaluator()(X)
-
     def evaluator(self) -> Evaluator:
         """Return the map with the splits as the kernel in C reads them."""
         return leaf_flags(Splits(self.feature, self.threshold, self.remaining), LEAVES)

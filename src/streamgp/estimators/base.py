@@ -132,7 +132,7 @@ class StreamEstimator(LateTargets, Parameters):
             "late": None if self._late is None else self._late.to_tree(),
             "feature_names": list(getattr(self, "feature_names_in_", [])),
             "num_features": self.n_features_in_,
-            "columns": self._columns.to_tree(),
+            "columns": self._columns,
             "pace": self._pace.to_tree(),
             "alarms": None if self._alarms is None else self._alarms.to_tree(),
         }
@@ -161,7 +161,7 @@ class StreamEstimator(LateTargets, Parameters):
                 estimator._late = LateLabels.from_tree(estimator._learner, tree["late"])
             estimator.skipped_rows_ = tree["skipped_rows"]
             estimator.n_features_in_ = tree["num_features"]
-            estimator._columns = Columns.from_tree(tree["columns"])
+            estimator._columns = tree["columns"]
             if tree["pace"] is not None:
                 estimator._pace = Pace.from_tree(tree["pace"])
             if tree["feature_names"]:

@@ -12,6 +12,7 @@ import narwhals as nw
 import numpy as np
 from jaxtyping import Float
 
+from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.coding import level_codes
 from streamgp.stream.categories import Categories
 from streamgp.table import cells
@@ -28,6 +29,7 @@ UNKNOWN = -1.0  # the code of a level that has no column
 LEFT_OUT = ("clock", "other date")
 
 
+@register
 @dataclass(frozen=True)
 class Columns:
     """How the columns of the user's rows become those that the learner is given; no method changes it.
@@ -200,25 +202,6 @@ class Columns:
         if any(kind != "number" for kind in self.kinds):
             return True
         return not all(dtype.is_numeric() for dtype in frame.schema.values())
-
-    def to_tree(self) -> dict[str, Any]:
-        """Return plain values, for a checkpoint."""
-        return {
-            "kinds": list(self.kinds),
-            "levels": [list(each) for each in self.levels],
-            "calendar": list(self.calendar),
-            "dated": self.dated,
-            "orders": list(self.orders),
-            "time_order": self.time_order,
-            "decimals": list(self.decimals),
-        }
-
-    @classmethod
-    def from_tree(cls, tree: dict[str, Any]) -> Self:
-        """Return what `to_tree` was given."""
-        orders = tuple(tree["orders"]), tree["time_order"], tuple(tree["decimals"])
-        levels = tuple(map(tuple, tree["levels"]))
-        return cls(tuple(tree["kinds"]), levels, tuple(tree["calendar"]), tree["dated"], *orders)
 
 
 def encoded_table(X: Any) -> tuple[Any, list[str] | None]:

@@ -228,7 +228,7 @@ class StreamingGPCountRegressor(Regression, StreamEstimator):
         """Return a row with the log of its exposure, if there is one, and its time."""
         shift = self._one_exposure(exposure)
         row = to_floats("x", in_order(self, x, time, comes=comes), ("column",))
-        return check_one(np.append(row, shift), time, self._learner, self.missing, self._columns)
+        return check_one(self, np.append(row, shift), time)
 
     def _target(self, y: Any) -> np.ndarray:
         target = super()._target(y)

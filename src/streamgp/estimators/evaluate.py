@@ -31,6 +31,7 @@ from streamgp.evaluation.metrics.shares import share
 from streamgp.evaluation.scored_rows import Metrics, ScoredRows
 from streamgp.evaluation.steps_ahead import StepsAhead, check_steps
 from streamgp.models.option_type import whole_number
+from streamgp.session import SessionOptions
 from streamgp.session.by_task import check_baselines, check_groups
 from streamgp.stream.apart import learner_from_tree
 from streamgp.stream.learner import StreamLearner
@@ -164,18 +165,16 @@ def evaluate(
         rows = check_rows_to_score(model, X, y, times, exposure)
         outputs = rows.y.shape[1]
         names = target_names(y, outputs)
-        whole = EstimatorSession(
-            model,
-            rows,
-            0 if model.__sklearn_is_fitted__() and len(rows.X) else warmup_for(rows),
-            delay=delay,
-            arrives=None if arrives is None else arrives[rows.kept],
+        asked = SessionOptions(
             level=None if conformal is None else share("conformal", conformal),
             groups=group_columns(groups, split_times(X, times)[0], rows),
             alarms=model._tests_for_alarms(outputs) if alarms else None,
             horizons=_horizons(steps, known_ahead, split_times(X, times)[0], names, rows) if steps else None,
+            delay=delay,
             baselines=baselines,
         )
+        warmup = 0 if model.__sklearn_is_fitted__() and len(rows.X) else warmup_for(rows)
+        whole = EstimatorSession(model, rows, warmup, asked, None if arrives is None else arrives[rows.kept])
         parts, seconds = _feed(whole, model._learner, len(rows.X), weights, progress)
         found, scores = whole.end(), named_kinds(whole.session.results(), column_names(model))
         about = _describe(model, whole.session.metrics, scores, names, rows, seconds, found)

@@ -172,5 +172,5 @@ class Explained:
             As `predict_one` does; or if X has no columns, or fewer than 2 rows were learnt.
         """
         self._check_fitted()
-        row = check_one(in_order(self, x, time), time, self._learner, self.missing, self._columns)
+        row = check_one(self, in_order(self, x, time), time)
         return explanation(self._learner, row, inputs_of(self), self._single)

@@ -15,6 +15,7 @@ from streamgp.estimators.shown import Given
 from streamgp.estimators.single import as_table, in_order
 from streamgp.estimators.validation import Rows, check_one
 from streamgp.evaluation.scored_rows import ScoredRows
+from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.precision import float64
 from streamgp.stream.tasks import indicators
 from streamgp.table.codes import MissingCodes
@@ -24,6 +25,7 @@ from streamgp.table.given import shown
 _WHOLE = 1 << 64  # NumPy has no whole numbers from this on
 
 
+@register
 @dataclass(frozen=True)
 class Labels:
     """The labels known so far.
@@ -75,15 +77,6 @@ class Labels:
         y[present] = [renumbered.get(code, code) for code in codes.tolist()]
         names = (*self.names, *(others.names[code] for code in new))
         return rows._replace(y=y[:, None]), Labels(names, others.dtype)
-
-    def to_tree(self) -> dict[str, Any]:
-        """Return plain values, for a checkpoint."""
-        return {"names": list(self.names), "dtype": self.dtype}
-
-    @classmethod
-    def from_tree(cls, tree: dict[str, Any]) -> "Labels":
-        """Return the labels whose `to_tree` gave `tree`."""
-        return cls(tuple(tree["names"]), tree["dtype"])
 
 
 class LabelEstimator(StreamEstimator):
@@ -161,7 +154,7 @@ class LabelEstimator(StreamEstimator):
         if np.ndim(label) or label not in known:
             raise ValueError(f"label: expected one of {', '.join(map(repr, known))}, got {label!r}")
         at = known.index(label)
-        row = check_one(in_order(self, x, time), time, self._learner, self.missing, self._columns)
+        row = check_one(self, in_order(self, x, time), time)
 
         def of_label(predictive: Any) -> tuple[np.ndarray, np.ndarray]:
             mean, variance = indicators(predictive)
@@ -188,10 +181,10 @@ class LabelEstimator(StreamEstimator):
         return collect_classification(parts, metrics, self._learner, given, self._labels.array)
 
     def _more_to_store(self) -> dict[str, Any]:
-        return {"labels": self._labels.to_tree()}
+        return {"labels": self._labels}
 
     def _restore(self, tree: dict[str, Any]) -> None:
-        self._labels = Labels.from_tree(tree["labels"])
+        self._labels = tree["labels"]
 
 
 def _is_text(labels: np.ndarray) -> bool:

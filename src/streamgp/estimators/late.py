@@ -157,9 +157,7 @@ class LateTargets:
             times = None if time is None else [time]
             self._start(check_rows(self, as_table(self, x), [0.0], times, learner=None), DEFAULT_WARMUP)
         self._check_fitted()
-        return self._predicted_later(
-            *check_one(in_order(self, x, time, comes=True), time, self._learner, self.missing, self._columns), time
-        )
+        return self._predicted_later(*check_one(self, in_order(self, x, time, comes=True), time), time)
 
     def _predicted_later(self, x: np.ndarray, at: float, time: Any) -> Later:
         if self._learner.timed:

@@ -13,7 +13,7 @@ from streamgp.models.contract import Info
 from streamgp.models.options import DEFAULT_WARMUP
 from streamgp.numerics import tree
 from streamgp.numerics.batching import concatenate
-from streamgp.session import Session
+from streamgp.session import Session, SessionOptions
 from streamgp.session.by_task import metrics_from_tree
 from streamgp.stream.late_labels import LateLabels
 from streamgp.stream.outlook import Outlook, StandIn
@@ -60,7 +60,7 @@ class LiveModel:
         self.late = model._late  # the rows that wait for their label
         if not isinstance(model, LabelEstimator):  # labels have no tests for changes
             model._alarms = model._tests_for_alarms(1)
-        self.session = Session.begin(self._learner, model._names(), alarms=model._alarms)
+        self.session = Session.begin(self._learner, model._names(), SessionOptions(alarms=model._alarms))
         if metrics is not None:
             self.session.metrics = metrics_from_tree(self._learner.spec.task, metrics)
         self._fork: LateLabels | None = None  # after a refresh that the model has not made

@@ -7,6 +7,7 @@ from streamgp.estimators.sessions import EstimatorSession, check_rows_to_score
 from streamgp.estimators.single import as_table
 from streamgp.evaluation.alarms import RATE, Alarm
 from streamgp.models.options import DEFAULT_WARMUP
+from streamgp.session import SessionOptions
 
 
 class Monitor:
@@ -80,7 +81,7 @@ class Monitor:
             row = as_table(model, x), [y], None if time is None else [time], None if exposure is None else [exposure]
             rows = check_rows_to_score(model, *row)
             tests = model._tests_for_alarms(rows.y.shape[1], self.rate)
-            session = EstimatorSession(model, rows, DEFAULT_WARMUP, alarms=tests)
+            session = EstimatorSession(model, rows, DEFAULT_WARMUP, SessionOptions(alarms=tests))
             for _ in session.feed():
                 pass
             found = session.end()

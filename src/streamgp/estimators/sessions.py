@@ -1,15 +1,14 @@
 """A session of an estimator: rows of one call, predicted, scored and tested before it learns them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from streamgp.estimators.base import StreamEstimator
 from streamgp.estimators.validation import Rows
-from streamgp.evaluation import Alarm, Alarms, ScoredRows, StepsAhead
-from streamgp.evaluation.row_groups import GroupColumn
-from streamgp.session import Session
+from streamgp.evaluation import Alarm, ScoredRows
+from streamgp.session import Session, SessionOptions
 from streamgp.table import Chunk
 from streamgp.table.chunks import cut
 
@@ -38,10 +37,10 @@ class EstimatorSession:
         See `check_rows_to_score`.
     default_warmup
         Of a new model.
-    delay
-        How many rows late every label comes, or the name of what says when each does, which is `arrives` (n,).
-    level, groups, alarms, horizons, baselines
+    asked
         As in `Session.begin`; the model keeps the alarms.
+    arrives
+        When each label comes (n,), where a column says so.
     """
 
     def __init__(
@@ -49,30 +48,16 @@ class EstimatorSession:
         model: StreamEstimator,
         rows: Rows,
         default_warmup: int,
-        *,
-        delay: int | str = 0,
+        asked: SessionOptions,
         arrives: np.ndarray | None = None,
-        level: float | None = None,
-        groups: Sequence[GroupColumn] = (),
-        alarms: Alarms | None = None,
-        horizons: StepsAhead | None = None,
-        baselines: Sequence[str] = (),
     ) -> None:
+        delay, alarms = asked.delay, asked.alarms
         if not model.__sklearn_is_fitted__():
             model._start(rows, default_warmup, delay if isinstance(delay, int) else 0)
         model._columns, model._pace, learner = rows.columns, rows.pace, model._learner
         if alarms is not None:
             model._alarms = alarms
-        self.session = Session.begin(
-            learner,
-            model._names(),
-            level=level,
-            groups=groups,
-            alarms=alarms,
-            horizons=horizons,
-            delay=delay,
-            baselines=baselines,
-        )
+        self.session = Session.begin(learner, model._names(), asked)
         self._model, self._given = model, rows
         self._first, self._count = (0, 0) if alarms is None else (alarms.next_row, alarms.count)
         self._rows = Chunk(rows.X, rows.y, rows.times, self._first + rows.kept, arrives)

@@ -39,9 +39,7 @@ class SingleRowEstimator(LateTargets):
         if self._late is not None or not self._learner.is_warmed_up:
             mean, std = self.predict(as_table(self, x), return_std=True, times=None if time is None else [time])
             return mean[0], std[0]
-        mean, std = self._learner.predict_one(
-            *check_one(in_order(self, x, time), time, self._learner, self.missing, self._columns)
-        )
+        mean, std = self._learner.predict_one(*check_one(self, in_order(self, x, time), time))
         return (mean[0], std[0]) if self._single else (mean, std)
 
     @alone
@@ -58,7 +56,7 @@ class SingleRowEstimator(LateTargets):
         if not self.__sklearn_is_fitted__() or self._late is not None or not self._learner.is_warmed_up:
             return self.partial_fit(as_table(self, x), [y], None if time is None else [time])
         try:
-            row, at = check_one(in_order(self, x, time), time, self._learner, self.missing, self._columns)
+            row, at = check_one(self, in_order(self, x, time), time)
             target = self._target(y)
             if self._learner.timed:
                 follow_time(self, time, at)

@@ -236,14 +236,15 @@ class NotFiniteError(ValueError):
     """A number is NaN, infinite or without a square where it must not be."""
 
 
-def check_one(x: Any, time: Any, learner: StreamLearner, missing: str, columns: Columns) -> tuple[np.ndarray, float]:
+def check_one(estimator: Any, x: Any, time: Any) -> tuple[np.ndarray, float]:
     """Check one row of a stream after the warm-up, with as few checks as are needed; its time is NaN without one."""
+    learner: StreamLearner = estimator._learner
     x = to_floats("x", x, ("column",))
     if x.shape != (learner.num_inputs,):
         raise ValueError(f"x: expected one row, shape ({learner.num_inputs},), got shape {x.shape}")
     usable = _usable(x)
     if not usable.all():
-        if missing != "impute":
+        if estimator.missing != "impute":
             column = int(np.argmin(usable))
             raise NotFiniteError(
                 f"x: expected {_expected(x)}, got {x[column]} at column {column}; correct or skip such rows, or pass "
@@ -253,7 +254,7 @@ def check_one(x: Any, time: Any, learner: StreamLearner, missing: str, columns: 
     if time is None and not learner.timed:
         return x, np.nan
     _check_timed(time, learner)
-    times = as_times(None if time is None else [time], 1, columns.time_order)
+    times = as_times(None if time is None else [time], 1, estimator._columns.time_order)
     assert times is not None
     if not np.isfinite(times[0]):
         raise NotFiniteError(f"time: {cells.say_no_time(time)}")

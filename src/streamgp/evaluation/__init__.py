@@ -10,16 +10,21 @@ baselines is in `metrics.judgement`, its words in `streamgp.reports`; the result
 `streamgp.estimators`.
 """
 
-from streamgp.evaluation.alarms import Alarm, Alarms
-from streamgp.evaluation.change_tests import e_bh
-from streamgp.evaluation.classification import ClassificationMetrics, ClassificationScores, score_classification
-from streamgp.evaluation.conformal import AdaptiveThreshold, Conformal
-from streamgp.evaluation.conformal_sets import ConformalSets
-from streamgp.evaluation.counts import CountMetrics, CountScores, score_counts
-from streamgp.evaluation.ordinal import OrdinalMetrics, OrdinalScores, score_ordinal
-from streamgp.evaluation.regression import RegressionMetrics, RegressionScores, score_regression
-from streamgp.evaluation.scored_rows import ScoredRows, results
-from streamgp.evaluation.steps_ahead import RowsAhead, StepsAhead
+from typing import TYPE_CHECKING
+
+from streamgp.on_demand import on_demand
+
+if TYPE_CHECKING:
+    from streamgp.evaluation.alarms import Alarm, Alarms
+    from streamgp.evaluation.change_tests import e_bh
+    from streamgp.evaluation.classification import ClassificationMetrics, ClassificationScores, score_classification
+    from streamgp.evaluation.conformal import AdaptiveThreshold, Conformal
+    from streamgp.evaluation.conformal_sets import ConformalSets
+    from streamgp.evaluation.counts import CountMetrics, CountScores, score_counts
+    from streamgp.evaluation.ordinal import OrdinalMetrics, OrdinalScores, score_ordinal
+    from streamgp.evaluation.regression import RegressionMetrics, RegressionScores, score_regression
+    from streamgp.evaluation.scored_rows import ScoredRows, results
+    from streamgp.evaluation.steps_ahead import RowsAhead, StepsAhead
 
 __all__ = [
     "AdaptiveThreshold",
@@ -45,3 +50,31 @@ __all__ = [
     "score_ordinal",
     "score_regression",
 ]
+
+_HOMES = {
+    "AdaptiveThreshold": "streamgp.evaluation.conformal",
+    "Alarm": "streamgp.evaluation.alarms",
+    "Alarms": "streamgp.evaluation.alarms",
+    "ClassificationMetrics": "streamgp.evaluation.classification",
+    "ClassificationScores": "streamgp.evaluation.classification",
+    "Conformal": "streamgp.evaluation.conformal",
+    "ConformalSets": "streamgp.evaluation.conformal_sets",
+    "CountMetrics": "streamgp.evaluation.counts",
+    "CountScores": "streamgp.evaluation.counts",
+    "OrdinalMetrics": "streamgp.evaluation.ordinal",
+    "OrdinalScores": "streamgp.evaluation.ordinal",
+    "RegressionMetrics": "streamgp.evaluation.regression",
+    "RegressionScores": "streamgp.evaluation.regression",
+    "RowsAhead": "streamgp.evaluation.steps_ahead",
+    "ScoredRows": "streamgp.evaluation.scored_rows",
+    "StepsAhead": "streamgp.evaluation.steps_ahead",
+    "e_bh": "streamgp.evaluation.change_tests",
+    "results": "streamgp.evaluation.scored_rows",
+    "score_classification": "streamgp.evaluation.classification",
+    "score_counts": "streamgp.evaluation.counts",
+    "score_ordinal": "streamgp.evaluation.ordinal",
+    "score_regression": "streamgp.evaluation.regression",
+}
+
+# Scores along a stream bring the learner, which who scores arrays never needs.
+__getattr__ = on_demand(__name__, _HOMES)

@@ -1,13 +1,14 @@
 """Scores of predicted class labels: row by row, and summed up over a stream in constant memory."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from streamgp.evaluation.metrics.judgement import Judgement, PairedLosses
 from streamgp.evaluation.rankings import Rankings
+from streamgp.evaluation.running_sums import ScoresInSums
 from streamgp.numerics.arrays import AnyArray
 
 ECE_BINS = 15
@@ -169,11 +170,43 @@ def grown(array: np.ndarray, size: int) -> np.ndarray:
     return np.pad(array, [(0, max(0, size - length)) for length in array.shape])
 
 
-_PLAIN = ("warmup", "rows", "unlabelled_rows", "new_class_rows", "_repeated", "_repeatable")
-_ARRAYS = ("_confusion", "_sums", "_frequency_sums", "_bins")
+class LabelScores(ScoresInSums):
+    """What scores of labels and of grades have in common: the naive baselines, and the judgement beside them.
+
+    Class attributes
+    ----------------
+    judged
+        The score by which the model is judged.
+    """
+
+    judged: ClassVar[str]
+
+    def __init__(self, names: Sequence[str], warmup: int, horizon: int, last: str) -> None:
+        super().__init__(warmup)
+        self._known = ClassCounts(len(names), horizon)
+        self._confusion = np.zeros((len(names),) * 2, np.int64)
+        # The rows that have a last label.
+        self._repeatable = 0
+        self._repeats = Repeats(horizon)
+        self._paired = PairedLosses((last, "frequencies"))
+
+    def judgements(self) -> list[Judgement]:
+        """Return how the model stands beside the baselines."""
+        return [self._paired.judgement(self.judged)]
+
+    def to_tree(self) -> dict[str, Any]:
+        """Return the running sums for a checkpoint."""
+        return super().to_tree() | {name: getattr(self, name).to_tree() for name in ("_repeats", "_paired", "_known")}
+
+    def _restored(self, tree: Mapping[str, Any]) -> Self:
+        """Take over the fields of a checkpoint, and return this."""
+        self._known = ClassCounts.from_tree(tree["_known"])
+        self._repeats = Repeats.from_tree(tree["_repeats"])
+        self._paired = PairedLosses.from_tree(tree["_paired"])
+        return super()._restored(tree)
 
 
-class ClassificationMetrics:
+class ClassificationMetrics(LabelScores):
     """Scores over the rows after the warm-up, in constant memory.
 
     error_rate
@@ -205,16 +238,15 @@ class ClassificationMetrics:
         Rows that are not scored; rows ahead of the forecasts.
     """
 
+    judged = "log_loss"
+    plain = ("new_class_rows", "_repeated", "_repeatable")
+    copied = ("classes", "_confusion", "_sums", "_frequency_sums", "_bins")
+
     def __init__(self, classes: Sequence[str], warmup: int, horizon: int = 0) -> None:
+        super().__init__(classes, warmup, horizon, "last_label")
         self.classes = list(classes)
-        self.warmup = warmup
-        self.rows = 0
-        # The number of these rows without a label.
-        self.unlabelled_rows = 0
         # The number of scored rows with a new class.
         self.new_class_rows = 0
-        self._known = ClassCounts(len(self.classes), horizon)
-        self._confusion = np.zeros((len(self.classes),) * 2, np.int64)
         # The sums of minus the log probability, and of the Brier score.
         self._sums = np.zeros(2)
         # For the frequency baseline: the sums of errors, of minus the log probability, and of the Brier score.
@@ -222,21 +254,7 @@ class ClassificationMetrics:
         self._bins = np.zeros((ECE_BINS, 3))  # rows, their confidence, and how many were right
         # The errors of the last label.
         self._repeated = 0
-        # The rows that have a last label.
-        self._repeatable = 0
-        self._repeats = Repeats(horizon)
         self._rankings = Rankings(len(self.classes))
-        self._paired = PairedLosses(("last_label", "frequencies"))
-
-    @property
-    def labelled_rows(self) -> int:
-        """Count the rows whose target came."""
-        return self.rows - self.unlabelled_rows
-
-    @property
-    def scored_rows(self) -> int:
-        """Count the labelled rows after the warm-up."""
-        return max(0, self.labelled_rows - self.warmup)
 
     def score(self, predictive: ClassPredictive, y: Float[AnyArray, "n 1"]) -> ClassificationScores:
         """Score the next rows without counting them."""
@@ -271,14 +289,8 @@ class ClassificationMetrics:
 
     def add_unlabelled(self, scores: ClassificationScores) -> tuple[Codes, Float[np.ndarray, "n j"]]:
         """Count rows whose target is missing, which are not scored; return the baselines' predictions of them."""
-        rows = len(scores.y)
-        self.rows += rows
-        self.unlabelled_rows += rows
-        return self._known.predict(rows, len(self.classes))
-
-    def judgements(self) -> list[Judgement]:
-        """Return how the model stands beside the baselines, by log losses."""
-        return [self._paired.judgement("log_loss")]
+        self.pass_over(len(scores.y))
+        return self._known.predict(len(scores.y), len(self.classes))
 
     def result(self) -> dict[str, Any]:
         """Return all scores, and the confusion counts: a row for each true class, a column for each predicted one."""
@@ -292,10 +304,7 @@ class ClassificationMetrics:
         ranked = dict(zip(names, self._rankings.result(), strict=False))  # a class may have come with the last row
         occurred = [i for i in np.argsort(counts, kind="stable").tolist() if counts[i]]
         return {
-            "rows": self.rows,
-            "warmup": self.warmup,
-            "scored_rows": n,
-            "unlabelled_rows": self.unlabelled_rows,
+            **self.counts(),
             "error_rate": 1.0 - int(hits.sum()) / n if n else None,
             "log_loss": float(self._sums[0]) / n if n else None,
             "brier": float(self._sums[1]) / n if n else None,
@@ -319,22 +328,11 @@ class ClassificationMetrics:
 
     def to_tree(self) -> dict[str, Any]:
         """Return the running sums for a checkpoint."""
-        tree = {name: getattr(self, name) for name in _PLAIN}
-        tree |= {name: getattr(self, name).copy() for name in ("classes", *_ARRAYS)}
-        tree |= {"_repeats": self._repeats.to_tree(), "_paired": self._paired.to_tree()}
-        tree |= {"_rankings": self._rankings.to_tree()}
-        return tree | {"_known": self._known.to_tree()}
+        return super().to_tree() | {"_rankings": self._rankings.to_tree()}
 
     @classmethod
     def from_tree(cls, tree: Mapping[str, Any]) -> "ClassificationMetrics":
         """Restore the metrics that `to_tree` stored."""
-        metrics = cls(list(tree["classes"]), tree["warmup"])
-        for name in _PLAIN:
-            setattr(metrics, name, tree[name])
-        for name in _ARRAYS:
-            setattr(metrics, name, tree[name].copy())
-        metrics._known = ClassCounts.from_tree(tree["_known"])
-        metrics._repeats = Repeats.from_tree(tree["_repeats"])
-        metrics._paired = PairedLosses.from_tree(tree["_paired"])
+        metrics = cls(tree["classes"], tree["warmup"])._restored(tree)
         metrics._rankings = Rankings.from_tree(tree["_rankings"])
         return metrics

@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from streamgp.evaluation.metrics.judgement import Judgement, PairedLosses
 from streamgp.evaluation.regression import BASELINES, COVERAGE_LEVELS, QUANTILES, SQUARED
-from streamgp.evaluation.running_sums import Moments, PointErrors
+from streamgp.evaluation.running_sums import Moments, PointErrors, ScoresInSums
 from streamgp.evaluation.seasonal import SeasonalNaive
 from streamgp.numerics.arrays import AnyArray
 
@@ -178,12 +178,7 @@ def _nodes(y: Column, low: Column, median: Column, high: Column) -> Float[np.nda
     return np.sort(np.where(twice, nodes[:, -1:], nodes), axis=1)
 
 
-_PLAIN = ("warmup", "rows", "unlabelled_rows", "_pll", "_crps", "_deviance", "_total", "_exposure")
-# Arrays by their keys in a checkpoint.
-_ARRAYS = {"_covered": "_covered", "_rivals": "_rates", "_rival_deviance": "_baseline_deviance"}
-
-
-class CountMetrics:
+class CountMetrics(ScoresInSums):
     """Scores over the rows after the warm-up, in constant memory.
 
     deviance
@@ -203,12 +198,12 @@ class CountMetrics:
     is None where they gave the observed count probability zero.
     """
 
+    plain = ("target", "_pll", "_crps", "_deviance", "_total", "_exposure")
+    copied = ("_covered", "_rates", "_baseline_deviance")
+
     def __init__(self, target: str, warmup: int, horizon: int = 0) -> None:
         self.target = target
-        self.warmup = warmup
-        self.rows = 0
-        # The number of these rows without a count.
-        self.unlabelled_rows = 0
+        super().__init__(warmup)
         # The rates that the baselines predict for the next rows.
         self._rates = np.full((max(horizon, 1), 2), np.nan)
         # The total count and exposure of all rows so far.
@@ -220,16 +215,6 @@ class CountMetrics:
         self._deviance = self._pll = self._crps = 0.0
         self._baseline_deviance = np.zeros(len(BASELINES))
         self._covered = np.zeros(len(COVERAGE_LEVELS))
-
-    @property
-    def labelled_rows(self) -> int:
-        """Count the rows whose target came."""
-        return self.rows - self.unlabelled_rows
-
-    @property
-    def scored_rows(self) -> int:
-        """Count the labelled rows after the warm-up."""
-        return max(0, self.labelled_rows - self.warmup)
 
     def score(
         self, predictive: CountPredictive, y: Float[AnyArray, "n 1"], exposure: Float[AnyArray, "n 1"] | None = None
@@ -274,8 +259,7 @@ class CountMetrics:
     def add_unlabelled(self, scores: CountScores) -> tuple[Column, Column]:
         """Count rows whose target is missing, which are not scored; return the baselines' predictions of them."""
         rows = len(scores.y)
-        self.rows += rows
-        self.unlabelled_rows += rows
+        self.pass_over(rows)
         baselines = self._rates[:1] * scores.exposure
         self._seasonal.next(
             np.full((rows, 1), np.nan), np.repeat(self._rates[:1, :1], rows, axis=0), len(self._rates)
@@ -292,10 +276,7 @@ class CountMetrics:
             for name, deviance in zip((*BASELINES, *self._seasonal.errors), self._baseline_deviance, strict=True)
         }
         return {
-            "rows": self.rows,
-            "warmup": self.warmup,
-            "scored_rows": n,
-            "unlabelled_rows": self.unlabelled_rows,
+            **self.counts(),
             **self._errors["model"].result(variance),
             "deviance": self._mean(self._deviance, n),
             "crps": self._mean(self._crps, n),
@@ -316,8 +297,7 @@ class CountMetrics:
 
     def to_tree(self) -> dict[str, Any]:
         """Return the running sums for a checkpoint."""
-        tree: dict[str, Any] = {name: getattr(self, name) for name in ("target", *_PLAIN)}
-        tree |= {key: getattr(self, name).copy() for key, name in _ARRAYS.items()}
+        tree = super().to_tree()
         tree["_errors"] = {name: dict(vars(errors)) for name, errors in self._errors.items()}
         tree |= {"_seasonal": self._seasonal.to_tree()}
         return tree | {"_scored": list(self._scored), "_paired": self._paired.to_tree()}
@@ -325,11 +305,7 @@ class CountMetrics:
     @classmethod
     def from_tree(cls, tree: Mapping[str, Any]) -> "CountMetrics":
         """Restore the metrics that `to_tree` stored."""
-        metrics = cls(tree["target"], tree["warmup"])
-        for name in _PLAIN:
-            setattr(metrics, name, tree[name])
-        for key, name in _ARRAYS.items():
-            setattr(metrics, name, tree[key].copy())
+        metrics = cls(tree["target"], tree["warmup"])._restored(tree)
         for name, stored in tree["_errors"].items():
             vars(metrics._errors[name]).update(stored)
         metrics._scored = Moments(*tree["_scored"])

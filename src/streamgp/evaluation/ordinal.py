@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.evaluation.classification import ClassCounts, ClassPredictive, Codes, Repeats, as_codes
-from streamgp.evaluation.metrics.judgement import Judgement, PairedLosses
+from streamgp.evaluation.classification import ClassPredictive, Codes, LabelScores, as_codes
 from streamgp.numerics.arrays import AnyArray
 
 
@@ -47,12 +46,10 @@ def _scores(probabilities: np.ndarray, log_density: np.ndarray, y: Codes) -> Ord
     )
 
 
-_PLAIN = ("warmup", "rows", "unlabelled_rows", "_repeatable")
-_ARRAYS = ("_confusion", "_sums", "_frequency_sums", "_repeated_sums")
 _SCORES = ("error_rate", "mae", "rps", "log_loss")
 
 
-class OrdinalMetrics:
+class OrdinalMetrics(LabelScores):
     """Scores over the rows after the warm-up, in constant memory.
 
     error_rate
@@ -77,30 +74,16 @@ class OrdinalMetrics:
         Rows that are not scored; rows ahead of the forecasts.
     """
 
+    judged = "rps"
+    plain = ("_repeatable",)
+    copied = ("grades", "_confusion", "_sums", "_frequency_sums", "_repeated_sums")
+
     def __init__(self, grades: Sequence[str], warmup: int, horizon: int = 0) -> None:
+        super().__init__(grades, warmup, horizon, "last_grade")
         self.grades = list(grades)
-        self.warmup = warmup
-        self.rows = 0
-        # The number of these rows without a grade.
-        self.unlabelled_rows = 0
-        self._known = ClassCounts(len(self.grades), horizon)
-        self._confusion = np.zeros((len(self.grades),) * 2, np.int64)
         self._sums = np.zeros(4)
         self._frequency_sums = np.zeros(4)
         self._repeated_sums = np.zeros(3)
-        self._repeatable = 0
-        self._repeats = Repeats(horizon)
-        self._paired = PairedLosses(("last_grade", "frequencies"))
-
-    @property
-    def labelled_rows(self) -> int:
-        """Count the rows whose target came."""
-        return self.rows - self.unlabelled_rows
-
-    @property
-    def scored_rows(self) -> int:
-        """Count the labelled rows after the warm-up."""
-        return max(0, self.labelled_rows - self.warmup)
 
     def score(self, predictive: ClassPredictive, y: Float[AnyArray, "n 1"]) -> OrdinalScores:
         """Score the next rows without counting them."""
@@ -127,14 +110,8 @@ class OrdinalMetrics:
 
     def add_unlabelled(self, scores: OrdinalScores) -> tuple[Codes, Float[np.ndarray, "n j"]]:
         """Count rows whose target is missing, which are not scored; return the baselines' predictions of them."""
-        rows = len(scores.y)
-        self.rows += rows
-        self.unlabelled_rows += rows
-        return self._known.predict(rows, len(self.grades))
-
-    def judgements(self) -> list[Judgement]:
-        """Return how the model stands beside the baselines, by ranked probability scores."""
-        return [self._paired.judgement("rps")]
+        self.pass_over(len(scores.y))
+        return self._known.predict(len(scores.y), len(self.grades))
 
     def result(self) -> dict[str, Any]:
         """Return all scores, and the confusion counts: a row for each true grade, a column for each predicted one."""
@@ -145,10 +122,7 @@ class OrdinalMetrics:
             return {name: float(total) / rows if rows else None for name, total in zip(names, totals, strict=True)}
 
         return {
-            "rows": self.rows,
-            "warmup": self.warmup,
-            "scored_rows": n,
-            "unlabelled_rows": self.unlabelled_rows,
+            **self.counts(),
             **means(self._sums, n),
             "grades": list(self.grades),
             "confusion": self._confusion.tolist(),
@@ -158,25 +132,10 @@ class OrdinalMetrics:
             },
         }
 
-    def to_tree(self) -> dict[str, Any]:
-        """Return the running sums for a checkpoint."""
-        tree = {name: getattr(self, name) for name in _PLAIN}
-        tree |= {name: getattr(self, name).copy() for name in ("grades", *_ARRAYS)}
-        tree |= {"_repeats": self._repeats.to_tree(), "_paired": self._paired.to_tree()}
-        return tree | {"_known": self._known.to_tree()}
-
     @classmethod
     def from_tree(cls, tree: Mapping[str, Any]) -> "OrdinalMetrics":
         """Restore the metrics that `to_tree` stored."""
-        metrics = cls(list(tree["grades"]), tree["warmup"])
-        for name in _PLAIN:
-            setattr(metrics, name, tree[name])
-        for name in _ARRAYS:
-            setattr(metrics, name, tree[name].copy())
-        metrics._known = ClassCounts.from_tree(tree["_known"])
-        metrics._repeats = Repeats.from_tree(tree["_repeats"])
-        metrics._paired = PairedLosses.from_tree(tree["_paired"])
-        return metrics
+        return cls(tree["grades"], tree["warmup"])._restored(tree)
 
 
 def _totals(scores: OrdinalScores, rows: slice) -> np.ndarray:

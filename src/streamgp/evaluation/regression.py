@@ -12,7 +12,7 @@ from streamgp.evaluation.joint import energy_of, joint_log_density
 from streamgp.evaluation.kinds_of_rows import CLOCKS, MAX_COLUMNS, Bands, Kinds, KindsOfRows
 from streamgp.evaluation.metrics.bands import interval_score
 from streamgp.evaluation.metrics.judgement import Judgement, PairedLosses
-from streamgp.evaluation.running_sums import Moments, PointErrors
+from streamgp.evaluation.running_sums import Moments, PointErrors, ScoresInSums
 from streamgp.evaluation.seasonal import SeasonalNaive
 from streamgp.likelihoods import MappedPredictive, NumericPredictive, Predictive, SideBySide, recalibration
 from streamgp.likelihoods.conditional import Conditional
@@ -154,15 +154,7 @@ def apply_in_batches(
     return batching.apply_in_batches(function, step, *tree.map(np.asarray, (predictive, *arrays)))
 
 
-# The fields of `RegressionMetrics`, by how they are stored; arrays by their keys in a checkpoint.
-_PLAIN = ("warmup", "rows", "unlabelled_rows", "_flagged", "_pll", "_pll_moment", "_joint", "_energy")
-_ARRAYS = {
-    "_rivals": "_baselines",
-    "_crps": "_crps",
-    "_covered": "_covered",
-    "_bands": "_bands",
-    "_relative": "_relative",
-}
+# Fields of `RegressionMetrics` in a checkpoint.
 _MOMENTS = ("_seen", "_scored", "_unflagged")
 _ERRORS = (
     "_model",
@@ -175,7 +167,7 @@ BASELINES = ("persistence", "running_mean")
 SQUARED = "squared_error"
 
 
-class RegressionMetrics:
+class RegressionMetrics(ScoresInSums):
     """Scores over the rows after the warm-up, for every target, in constant memory.
 
     Naive baselines are scored on the same rows: persistence (the last target), the running mean, and each season of
@@ -184,12 +176,12 @@ class RegressionMetrics:
     otherwise a few absurd targets decide every squared error.
     """
 
+    plain = ("_flagged", "_pll", "_pll_moment", "_joint", "_energy")
+    copied = ("targets", "_baselines", "_crps", "_covered", "_bands", "_relative")
+
     def __init__(self, targets: list[str], warmup: int, horizon: int = 0) -> None:
         self.targets = targets
-        self.warmup = warmup
-        self.rows = 0
-        # The number of these rows without a target.
-        self.unlabelled_rows = 0
+        super().__init__(warmup)
         # What the baselines predict of the next rows, the oldest first: (rows, baseline, target).
         self._baselines = np.full((max(horizon, 1), 2, len(targets)), np.nan)
         self._seasonal = SeasonalNaive(len(targets), warmup)
@@ -216,16 +208,6 @@ class RegressionMetrics:
         self._pll_moment = 0.0
         self._joint = 0.0
         self._energy = 0.0
-
-    @property
-    def labelled_rows(self) -> int:
-        """Count the rows whose targets all came."""
-        return self.rows - self.unlabelled_rows
-
-    @property
-    def scored_rows(self) -> int:
-        """Count the labelled rows after the warm-up: those that joint scores are of."""
-        return max(0, self.labelled_rows - self.warmup)
 
     def score(self, predictive: NumericPredictive, y: np.ndarray) -> RegressionScores:
         """Score the next rows without counting them."""
@@ -307,8 +289,7 @@ class RegressionMetrics:
     def add_unlabelled(self, scores: RegressionScores) -> tuple[np.ndarray, np.ndarray]:
         """Count rows whose target is missing, which are not scored; return the baselines' predictions of them."""
         rows = len(scores.y)
-        self.rows += rows
-        self.unlabelled_rows += rows
+        self.pass_over(rows)
         baselines = np.repeat(self._baselines[:1], rows, axis=0)
         self._seasonal.next(scores.y, baselines[:, 0], len(self._baselines))
         return baselines[:, 0], baselines[:, 1]
@@ -321,8 +302,7 @@ class RegressionMetrics:
             "pll": self._pll / n if n else None,
             "pll_moment": self._pll_moment / n if n else None,
         }
-        result = {"rows": self.rows, "warmup": self.warmup, "scored_rows": n, "unlabelled_rows": self.unlabelled_rows}
-        result |= each[0] | joint
+        result: dict[str, Any] = self.counts() | each[0] | joint
         if len(self.targets) > 1:
             result["joint_pll"] = self._joint / n if n else None
             result["energy"] = self._energy / n if n else None
@@ -387,9 +367,7 @@ class RegressionMetrics:
 
     def to_tree(self) -> dict[str, Any]:
         """Return the running sums for a checkpoint."""
-        tree = {name: getattr(self, name) for name in _PLAIN}
-        tree |= {"targets": list(self.targets)}
-        tree |= {key: getattr(self, name).copy() for key, name in _ARRAYS.items()}
+        tree = super().to_tree()
         tree |= {name: [list(m) for m in getattr(self, name)] for name in _MOMENTS}
         tree |= {name: [dict(vars(p)) for p in getattr(self, name)] for name in _ERRORS}
         tree["kinds"] = None if self.kinds is None else self.kinds.to_tree()
@@ -401,11 +379,7 @@ class RegressionMetrics:
     @classmethod
     def from_tree(cls, tree: Mapping[str, Any]) -> "RegressionMetrics":
         """Restore the metrics that `to_tree` stored."""
-        metrics = cls(list(tree["targets"]), tree["warmup"])
-        for name in _PLAIN:
-            setattr(metrics, name, tree[name])
-        for key, name in _ARRAYS.items():
-            setattr(metrics, name, tree[key].copy())
+        metrics = cls(tree["targets"], tree["warmup"])._restored(tree)
         for name in _MOMENTS:
             setattr(metrics, name, [Moments(*m) for m in tree[name]])
         for name in _ERRORS:

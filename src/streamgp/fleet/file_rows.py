@@ -13,7 +13,7 @@ from streamgp.table.blocks import Block
 from streamgp.table.codes import find_suspects, say_suspects
 from streamgp.table.extent import Extent
 from streamgp.table.numbers import Column, Gaps, is_missing, is_missing_number, to_numbers
-from streamgp.table.schema import TEXT, Schema, check_marks, check_names, infer_schema
+from streamgp.table.schema import TEXT, Roles, Schema, check_marks, check_names, infer_schema
 from streamgp.table.sources import open_source
 from streamgp.table.targets import check_numbers
 
@@ -45,18 +45,11 @@ class KeyedRows:
             columns = self._head.sound_columns()
             self._texts = [name for name in (settings.key, settings.group) if name is not None]
             others = [*self._texts, *([] if settings.time is None else [settings.time])]
-            check_names(self.name, list(columns), [settings.target, *others], settings.features, None)
+            check_names(self.name, list(columns), Roles([settings.target, *others], settings.features))
             columns = {name: cells for name, cells in columns.items() if name not in self._texts}
             marks = check_marks(self.name, columns, self._source.separator, settings.reading.decimal)
-            schema = infer_schema(
-                self.name,
-                columns,
-                [settings.target],
-                settings.features,
-                settings.time,
-                needs_features=False,
-                marks=marks,
-            )
+            roles = Roles([settings.target], settings.features, settings.time)
+            schema = infer_schema(self.name, columns, roles, needs_features=False, marks=marks)
             target = settings.target
             if not all(map(is_missing, columns[target])):  # targets that come later are waited for
                 decimal = schema.decimals.get(target)

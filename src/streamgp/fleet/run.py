@@ -116,7 +116,7 @@ def run_fleet(settings: FleetRunSettings) -> Outcome:
     Raises
     ------
     RunError, DataError, CheckpointError, OSError
-        As `streamgp.app.run_stream.run_stream` does.
+        As `streamgp.app.run_stream.opened_run` and its `run` do.
     """
     if settings.resume and settings.out is None:
         raise RunError("--resume needs --out DIR, the directory of the run to go on with")

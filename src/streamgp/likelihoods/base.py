@@ -90,7 +90,7 @@ class Likelihood(Module):
         self, y: Float[Values, "..."], loc: Float[Values, "... c"], cov: Float[Values, "... c c"]
     ) -> Float[Values, "..."]:
         """Return log of the integral of p(y | f) over f ~ N(loc, cov): the log probability (density) of a target."""
-        raise NotImplementedError
+        return picked(self.log_probabilities(loc, cov), y)
 
     def log_probabilities(self, loc: Float[Values, "... c"], cov: Float[Values, "... c c"]) -> Float[Values, "... j"]:
         """Return the log of the probability of every label or grade, f ~ N(loc, cov); they sum to one."""

@@ -7,7 +7,7 @@ import scipy.special
 from jaxtyping import Float
 from scipy.special import log_expit, log_ndtr
 
-from streamgp.likelihoods.base import Expansion, Likelihood, Values, picked
+from streamgp.likelihoods.base import Expansion, Likelihood, Values
 from streamgp.likelihoods.quadrature import log_logistic_normal
 from streamgp.numerics.checkpoint.encoding import register
 
@@ -61,12 +61,6 @@ class Logistic(Likelihood):
         """Return the derivative of the precision."""
         return bend_logistic(f + self.intercept[..., None]) * along[..., 0]
 
-    def log_predictive(
-        self, y: Float[Values, "..."], loc: Float[Values, "... 1"], cov: Float[Values, "... 1 1"]
-    ) -> Float[Values, "..."]:
-        """Return the log probability of the class `y`."""
-        return picked(self.log_probabilities(loc, cov), y)
-
     def log_probabilities(self, loc: Float[Values, "... 1"], cov: Float[Values, "... 1 1"]) -> Float[Values, "... 2"]:
         """Return both log probabilities, by quadrature."""
         return log_logistic_normal(loc[..., 0] + self.intercept, cov[..., 0, 0])
@@ -114,12 +108,6 @@ class Probit(Likelihood):
         series = 2.0 / far**3 * (1.0 - squared * (12.0 - 150.0 * squared))
         third = np.where(z < _FAR, series, slope * (1.0 - curve) - curve * (slope + z))
         return (sign * third)[..., None] * along[..., 0]
-
-    def log_predictive(
-        self, y: Float[Values, "..."], loc: Float[Values, "... 1"], cov: Float[Values, "... 1 1"]
-    ) -> Float[Values, "..."]:
-        """Return the log probability of the class `y`."""
-        return picked(self.log_probabilities(loc, cov), y)
 
     def log_probabilities(self, loc: Float[Values, "... 1"], cov: Float[Values, "... 1 1"]) -> Float[Values, "... 2"]:
         """Return both log probabilities, in closed form."""

@@ -82,12 +82,6 @@ class Categorical(Likelihood):
         by_p = (H * turned).sum(-2) - 2.0 * ((p @ H.T)[..., None, :] @ turned)[..., 0, :]
         return (p * (by_p - (p * by_p).sum(-1, keepdims=True))) @ H.T
 
-    def log_predictive(
-        self, y: Float[Values, "..."], loc: Float[Values, "... c"], cov: Float[Values, "... c c"]
-    ) -> Float[Values, "..."]:
-        """Return the log probability of the class `y`."""
-        return picked(self.log_probabilities(loc, cov), y)
-
     def log_probabilities(self, loc: Float[Values, "... c"], cov: Float[Values, "... c c"]) -> Float[Values, "... k"]:
         """Return the log probability of every class; they sum to one. See `quadrature.log_softmax_normal`."""
         if self.num_classes == 2:

@@ -36,8 +36,56 @@ _LARGEST = float(np.finfo(float).max)
 _MOST = 1e18
 
 
+class _Counts(Likelihood):
+    """What both have in common: the logarithm of the mean is f + intercept, and a Poisson has no dispersion."""
+
+    intercept: Float[Values, "*batch"]
+
+    @property
+    def _dispersion(self) -> Values | None:
+        return None
+
+    def log_constant(self, y: Float[Values, "..."]) -> Float[Values, "..."]:
+        """Return log p(y | f) - log_shape."""
+        raise NotImplementedError
+
+    def log_prob(self, f: Float[Values, "... 1"], y: Float[Values, "..."]) -> Float[Values, "..."]:
+        """Return log p(y | f): the shape and what depends on `y` alone."""
+        return self.log_shape(f, y) + self.log_constant(y)
+
+    def expand(self, f: Float[Values, "... 1"], y: Float[Values, "..."]) -> Expansion:
+        """Return the shape of the log probability, its gradient and minus its second derivative."""
+        return self.around(y)(f)
+
+    def start(self, y: Float[Values, "..."]) -> Float[Values, "..."]:
+        """Return the latent value whose mean is about `y`."""
+        return np.log(y + 0.5) - self.intercept
+
+    def log_predictive(
+        self, y: Float[Values, "..."], loc: Float[Values, "... 1"], cov: Float[Values, "... 1 1"]
+    ) -> Float[Values, "..."]:
+        """Return the log probability of `y`, by quadrature around the mode."""
+        return log_predictive(self, y, loc, cov) + self.log_constant(y)
+
+    def cdf(
+        self, y: Float[Values, "..."], loc: Float[Values, "... 1"], cov: Float[Values, "... 1 1"]
+    ) -> Float[Values, "..."]:
+        """Return the probability of `y` or less, by quadrature over Gamma variables, or Beta ones."""
+        return cdf(y, loc[..., 0] + self.intercept, cov[..., 0, 0], self._dispersion)
+
+    def tabulate(
+        self, counts: int, weights: Float[Values, "n k"], loc: Float[Values, "n k 1"], cov: Float[Values, "n k 1 1"]
+    ) -> Float[Values, "n m"]:
+        """Return the probabilities of the first counts under mixtures; see `is_tabulated`."""
+        return tabulate(counts, weights, loc[..., 0] + self.intercept, cov[..., 0, 0], self._dispersion)
+
+    def sharpness(self, counts: Float[Values, "n 1"], cov: Float[Values, "n k 1 1"]) -> Float[Values, "n k"]:
+        """Return how sharp the probability of a count is over latent values."""
+        return sharpness(counts, cov[..., 0, 0], self._dispersion)
+
+
 @register
-class Poisson(Likelihood):
+class Poisson(_Counts):
     """p(y | f): Poisson with mean exp(f + intercept).
 
     Predictive probabilities and the distribution function are integrals with eight digits; moments are exact.
@@ -48,8 +96,6 @@ class Poisson(Likelihood):
         The log of the mean where f is zero.
     """
 
-    intercept: Float[Values, "*batch"]
-
     def log_shape(self, f: Float[Values, "... 1"], y: Float[Values, "..."]) -> Float[Values, "..."]:
         """Return log p(y | f) - log p(y | u = 0): y u - a (exp(u) - 1), a the count or 1."""
         return self._shape(y)(f)[0]
@@ -58,14 +104,6 @@ class Poisson(Likelihood):
         """Return log p(y | f) - log_shape."""
         a = np.maximum(y, 1.0)
         return -0.5 * (LOG_2PI + np.log(a)) - stirling(a)
-
-    def log_prob(self, f: Float[Values, "... 1"], y: Float[Values, "..."]) -> Float[Values, "..."]:
-        """Return log p(y | f): the shape and what depends on `y` alone."""
-        return self.log_shape(f, y) + self.log_constant(y)
-
-    def expand(self, f: Float[Values, "... 1"], y: Float[Values, "..."]) -> Expansion:
-        """Return the shape of the log probability, its gradient and minus its second derivative."""
-        return self.around(y)(f)
 
     def around(self, y: Float[Values, "..."]) -> Callable[[Values], Expansion]:
         """Return `expand` of these targets as a function of f alone."""
@@ -100,32 +138,6 @@ class Poisson(Likelihood):
         """Return the derivative of the precision."""
         return self.expand(f, y).precision[..., 0] * along[..., 0]
 
-    def start(self, y: Float[Values, "..."]) -> Float[Values, "..."]:
-        """Return the latent value whose mean is about `y`."""
-        return np.log(y + 0.5) - self.intercept
-
-    def log_predictive(
-        self, y: Float[Values, "..."], loc: Float[Values, "... 1"], cov: Float[Values, "... 1 1"]
-    ) -> Float[Values, "..."]:
-        """Return the log probability of `y`, by quadrature around the mode."""
-        return log_predictive(self, y, loc, cov) + self.log_constant(y)
-
-    def cdf(
-        self, y: Float[Values, "..."], loc: Float[Values, "... 1"], cov: Float[Values, "... 1 1"]
-    ) -> Float[Values, "..."]:
-        """Return the probability of `y` or less, by quadrature over Gamma variables."""
-        return cdf(y, loc[..., 0] + self.intercept, cov[..., 0, 0], None)
-
-    def tabulate(
-        self, counts: int, weights: Float[Values, "n k"], loc: Float[Values, "n k 1"], cov: Float[Values, "n k 1 1"]
-    ) -> Float[Values, "n m"]:
-        """Return the probabilities of the first counts under mixtures; see `is_tabulated`."""
-        return tabulate(counts, weights, loc[..., 0] + self.intercept, cov[..., 0, 0], None)
-
-    def sharpness(self, counts: Float[Values, "n 1"], cov: Float[Values, "n k 1 1"]) -> Float[Values, "n k"]:
-        """Return how sharp the probability of a count is over latent values."""
-        return sharpness(counts, cov[..., 0, 0], None)
-
     def moments(
         self, loc: Float[Values, "... 1"], cov: Float[Values, "... 1 1"]
     ) -> tuple[Float[Values, "..."], Float[Values, "..."]]:
@@ -144,7 +156,7 @@ class Poisson(Likelihood):
 
 
 @register
-class NegativeBinomial(Likelihood):
+class NegativeBinomial(_Counts):
     """p(y | f): negative binomial with mean m = exp(f + intercept) and variance m + m^2 / dispersion.
 
     Predictive probabilities and the distribution function are integrals with eight digits; moments are exact.
@@ -159,8 +171,11 @@ class NegativeBinomial(Likelihood):
 
     trainable: ClassVar[Mapping[str, Literal["positive", "real"]]] = {"dispersion": "positive"}
 
-    intercept: Float[Values, "*batch"]
     dispersion: Float[Values, "*batch"]
+
+    @property
+    def _dispersion(self) -> Values:
+        return self.dispersion
 
     def log_shape(self, f: Float[Values, "... 1"], y: Float[Values, "..."]) -> Float[Values, "..."]:
         """Return log p(y | f) - log p(y | u = 0)."""
@@ -171,14 +186,6 @@ class NegativeBinomial(Likelihood):
         r, a = self.dispersion, np.maximum(y, 1.0)
         of_count = -0.5 * (LOG_2PI + np.log(a) + np.log1p(a / r)) + stirling(a + r) - stirling(r) - stirling(a)
         return np.where(y > 0.0, of_count, -r * np.log1p(1.0 / r))
-
-    def log_prob(self, f: Float[Values, "... 1"], y: Float[Values, "..."]) -> Float[Values, "..."]:
-        """Return log p(y | f): the shape and what depends on `y` alone."""
-        return self.log_shape(f, y) + self.log_constant(y)
-
-    def expand(self, f: Float[Values, "... 1"], y: Float[Values, "..."]) -> Expansion:
-        """Return the shape of the log probability, its gradient and minus its second derivative."""
-        return self.around(y)(f)
 
     def around(self, y: Float[Values, "..."]) -> Callable[[Values], Expansion]:
         """Return `expand` of these targets as a function of f alone."""
@@ -224,32 +231,6 @@ class NegativeBinomial(Likelihood):
         of_gradient = each * curve - share
         of_precision = curve * (1.0 + each * np.tanh(0.5 * u))
         return {"dispersion": of_log_p + slope[..., 0] * of_gradient + along[..., 0, 0] * of_precision}
-
-    def start(self, y: Float[Values, "..."]) -> Float[Values, "..."]:
-        """Return the latent value whose mean is about `y`."""
-        return np.log(y + 0.5) - self.intercept
-
-    def log_predictive(
-        self, y: Float[Values, "..."], loc: Float[Values, "... 1"], cov: Float[Values, "... 1 1"]
-    ) -> Float[Values, "..."]:
-        """Return the log probability of `y`, by quadrature around the mode."""
-        return log_predictive(self, y, loc, cov) + self.log_constant(y)
-
-    def cdf(
-        self, y: Float[Values, "..."], loc: Float[Values, "... 1"], cov: Float[Values, "... 1 1"]
-    ) -> Float[Values, "..."]:
-        """Return the probability of `y` or less, by quadrature over Beta variables."""
-        return cdf(y, loc[..., 0] + self.intercept, cov[..., 0, 0], self.dispersion)
-
-    def tabulate(
-        self, counts: int, weights: Float[Values, "n k"], loc: Float[Values, "n k 1"], cov: Float[Values, "n k 1 1"]
-    ) -> Float[Values, "n m"]:
-        """Return the probabilities of the first counts under mixtures; see `is_tabulated`."""
-        return tabulate(counts, weights, loc[..., 0] + self.intercept, cov[..., 0, 0], self.dispersion)
-
-    def sharpness(self, counts: Float[Values, "n 1"], cov: Float[Values, "n k 1 1"]) -> Float[Values, "n k"]:
-        """Return how sharp the probability of a count is over latent values."""
-        return sharpness(counts, cov[..., 0, 0], self.dispersion)
 
     def moments(
         self, loc: Float[Values, "... 1"], cov: Float[Values, "... 1 1"]

@@ -1,50 +1,68 @@
-"""Noise that follows the inputs: the variance of a row is multiplied by e^h, where h is linear in features of it.
+"""Noise that follows the inputs: the variance of a row is multiplied by e^h, where h is made of features of it.
 
 The level u = F(y) at which a target comes, under the mixture as it is, has the normal score g = Phi^-1(u). Where the
-errors of some kind of row are larger than those of another, the scores show it. With
+errors of some kind of row are larger than those of another, the scores show it. With the features phi of a row and
+the places that its inputs, mean and spread lie in (see `streamgp.likelihoods.noise_features`), all known before the
+target,
 
-    h = w' phi,   phi = (1, x, |x| - 0.8, m, |m| - 0.8, (m - 1)+ - 0.08, (-m - 1)+ - 0.08, l, |l| - 0.5),
+    h = w' phi + q (the sum of b over the places),
 
-x being the inputs, m and s the mixture's mean and standard deviation, and l = log s + 1: all known before the target,
-the variance of every expert, belief and noise, is multiplied by e^h. So the prediction stays a mixture, whose mean is
-as it was.
+and the variance of every expert, belief and noise, is multiplied by e^h. So the prediction stays a mixture, whose
+mean is as it was.
 
 The tails of the mixture are heavier than normal ones, so that the score of the same target under the wider mixture is
 not g e^(-h/2). They are taken for those of Student's t with d = 6 degrees of freedom, of which, nearly, g^2 is
 c log(1 + t^2 / d) with c = d ((8 d + 1) / (8 d + 3))^2 (Hill 1970). With the variance e^h times as large it is
 
-    r = c log(1 + (exp(g^2 / c) - 1) e^-h),
+    r(h) = c log(1 + (exp(g^2 / c) - 1) e^-h),
 
-whose mean is 1 once h is right. The weights w learn by a step of natural gradient a row. With P for their covariance,
+whose mean is 1 once h is right. The weights w learn by a step of natural gradient a row, as if there were no places.
+With P for their covariance and r of h = w' phi,
 
     s = 2 + phi' P phi,   w += P phi (r - 1) / s,   P -= P phi phi' P / s,
 
 which is the Kalman step for the target h + r - 1 with noise of variance 2: the inverse of the Fisher information of
 h, 1/2, in a row. As the target depends on h, rows are learnt one by one. The weights also walk a little.
 
+The places tell what no plane can: noise that jumps at some value of an input. Their effects b learn by the same step,
+with r of h = w' phi + the whole sum of b, but the variances v of each by itself (as in Graepel et al. 2010, Eq. 9):
+
+    s = 2 + the sum of v,   b += v (r - 1) / s,   v -= v^2 / s.
+
 An outlier, to the guard of the filters, is learnt only if e^h makes a usual row of it, with r up to 9.
 
 Where the noise is constant, all that is learnt of h is error. So h is multiplied by the probability that a mixture of
 the two, with the layer and without, gives the former: a fixed share (Herbster and Warmuth 1998) by the density of t.
+And q is the probability, by the same rule, that it is better with the places than without.
 """
 
 import ctypes
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 
-from streamgp.numerics import mixtures
+from streamgp.likelihoods import running_moments
+from streamgp.likelihoods.noise_features import (
+    NORMAL_CUTS,
+    PLACES,
+    NoiseInputs,
+    mean_and_log_std,
+    num_features,
+    num_places,
+    places,
+    plain,
+)
+from streamgp.numerics import tree
 from streamgp.numerics.arrays import AnyArray, is_jax, namespace, scan
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.module import Module
-from streamgp.numerics.native import address, function
+from streamgp.numerics.native import addresses, function, structure
 from streamgp.numerics.student_t import ndtri
 
-MAX_INPUTS = 30  # of more, those of which the warm-up says most: the cost of a row grows with their square
-CONSTANT_VAR, PRIOR_VAR = 0.1, 0.05  # of the weight of the constant, and of the others
-WALK = 3e-5  # variance that a weight gains from row to row, over its prior one
+CONSTANT_VAR, PRIOR_VAR, STEP_VAR = 0.1, 0.05, 0.025  # of the weight of the constant, of the others, of an effect
+WALK = 3e-5  # variance that a weight or an effect gains from row to row, over its prior one
 MAX_LOG_VARIANCE = 3.0
 MAX_RATIO = 9.0  # the most that r counts for
 MAX_SQUARE = 18.0  # the most that g^2 counts for
@@ -52,28 +70,17 @@ DOF = 6.0
 TAIL = DOF * ((8.0 * DOF + 1.0) / (8.0 * DOF + 3.0)) ** 2  # c
 FISHER = 2.0  # inverse of the information on h in a row
 SWITCHING = 1e-3  # chance per row that the layer begins to help, or ceases to
-KERNEL_CONSTANTS = WALK, MAX_LOG_VARIANCE, MAX_RATIO, MAX_SQUARE, FISHER, SWITCHING, DOF, TAIL
-_EDGE = 4.0  # inputs, means and log standard deviations beyond count as these
-_MEAN_ABSOLUTE, _MEAN_BEYOND = 0.8, 0.08  # of a standard normal variable, nearly, and of what it has beyond 1
-_ABSOLUTE_LOG = 0.5  # from the absolute value of a log standard deviation
-_LEAST_LEVEL, _LEAST_OF_OUTLIERS = 1e-5, 1e-16
-_LEAST_VAR = 1e-12
-FEATURE_CONSTANTS = {
-    "least_level": _LEAST_LEVEL,
-    "least_of_outliers": _LEAST_OF_OUTLIERS,
-    "edge": _EDGE,
-    "mean_absolute": _MEAN_ABSOLUTE,
-    "mean_beyond": _MEAN_BEYOND,
-    "absolute_log": _ABSOLUTE_LOG,
-    "least_var": _LEAST_VAR,
-}
+START = np.array([[20.0, 0.0, 1.0], [20.0, 0.0, 0.1]])  # rows, mean and variance of m and of l before any is known
+LEVELS = {"least_level": 1e-5, "least_of_outliers": 1e-16}  # at which targets count
+_RULES = WALK, MAX_LOG_VARIANCE, MAX_RATIO, MAX_SQUARE, FISHER, SWITCHING, DOF, TAIL
+_VARIANCES = CONSTANT_VAR, PRIOR_VAR, STEP_VAR
 _LARGEST_SQUARE = 100.0
-_LEAST_SHARE = 1e-4  # of the mean squared error, below which a log of the error says no more
+BELIEFS = "mean", "cov", "share", "steps", "steps_var", "helps", "moments"
 
 
 @register
 class NoiseByInput(Module):
-    """What is believed of w for every output.
+    """What is believed of h for every output.
 
     Attributes
     ----------
@@ -81,104 +88,93 @@ class NoiseByInput(Module):
         Of the weights.
     share
         The probability that it is better with the layer than without.
+    steps, steps_var
+        Effects of the places, and their variances.
+    helps
+        The probability that it is better with the places than without.
+    moments
+        Of mean and log spread of what is predicted: rows, mean and variance (see `running_moments`).
+    cuts
+        Of the inputs; they stay.
     """
 
     mean: Float[AnyArray, "e f"]
     cov: Float[AnyArray, "e f f"]
     share: Float[AnyArray, " e"]
+    steps: Float[AnyArray, "e b p"]
+    steps_var: Float[AnyArray, "e b p"]
+    helps: Float[AnyArray, " e"]
+    moments: Float[AnyArray, "e 2 3"]
+    cuts: Float[AnyArray, "e d c"]
 
     @classmethod
-    def start(cls, num_outputs: int, num_inputs: int) -> "NoiseByInput":
+    def start(cls, num_outputs: int, inputs: NoiseInputs) -> "NoiseByInput":
         """Return the belief before any row."""
-        var = prior_var(num_features(num_inputs))
-        cov = np.tile(np.diag(var), (num_outputs, 1, 1))
-        return cls(np.zeros((num_outputs, len(var))), cov, np.full(num_outputs, 0.5))
+        E, d = num_outputs, len(inputs.which)
+        var, half = _prior_var(num_features(d)), np.full(E, 0.5)
+        steps, moments = np.zeros((E, num_places(d), PLACES)), np.tile(START, (E, 1, 1))
+        cov, cuts = np.tile(np.diag(var), (E, 1, 1)), np.tile(inputs.cuts, (E, 1, 1))
+        return cls(np.zeros((E, len(var))), cov, half, steps, np.full_like(steps, STEP_VAR), half, moments, cuts)
 
     def of_output(self, e: int) -> "NoiseByInput":
         """Return the belief of one output."""
-        return NoiseByInput(*(a[e : e + 1] for a in (self.mean, self.cov, self.share)))
+        return tree.map(lambda a: a[e : e + 1], self)
 
-    def factor(self, phi: Float[AnyArray, "n e f"]) -> Float[AnyArray, "n e"]:
+    def factor(self, phi: Float[AnyArray, "*n e f"]) -> Float[AnyArray, "*n e"]:
         """Return the factor e^h of the variance, of rows with features phi."""
-        return variance_factor(self.mean[None], self.share[None], phi)
+        of_rows = self if phi.ndim == 2 else tree.map(lambda a: a[None], self)
+        return namespace(phi, self.share).exp(of_rows.share * _log_variances(of_rows, phi).used)
 
     def learn_rows(
-        self, phi: Float[AnyArray, "n e f"], square: Float[AnyArray, "n e"]
-    ) -> tuple["NoiseByInput", Float[AnyArray, "n e f"], Float[AnyArray, "n e"]]:
-        """Learn `squared_scores` in order; return also mean and share before each row."""
+        self,
+        phi: Float[AnyArray, "n e f"],
+        square: Float[AnyArray, "n e"],
+        later: Float[AnyArray, "n e f"] | None = None,
+    ) -> tuple["NoiseByInput", Float[AnyArray, "n e"], Float[AnyArray, "n e"]]:
+        """Learn `squared_scores` in order.
+
+        Returns
+        -------
+        belief
+            After all rows.
+        factor
+            Of the variance of each row, before it is learnt.
+        factor_later
+            Of the rows with features `later`, each once its row is learnt; `factor` again without them.
+        """
         compiled = None if is_jax(phi, square, self.mean) else _compiled()
         if compiled is not None:
-            return self._learn_compiled(compiled, phi, square)
-        var = prior_var(phi.shape[-1])
+            return self._learn_compiled(compiled, phi, square, later)
+        given = tree.map(namespace(phi, square).asarray, self)
 
-        def step(state: tuple, row: tuple) -> tuple[tuple, tuple]:
-            mean, cov, share = state
-            return _learn(mean, cov, share, row[0], row[1], var), (mean, share)
+        def step(belief: NoiseByInput, row: tuple) -> tuple["NoiseByInput", tuple]:
+            phi, square, later = row
+            after = _learn(belief, phi, square)
+            return after, (belief.factor(phi), after.factor(later))
 
-        given = tuple(namespace(phi, square).asarray(a) for a in (self.mean, self.cov, self.share))
-        after, (means, shares) = scan(step, given, (phi, square))
-        return NoiseByInput(*after), means, shares
+        after, factors = scan(step, given, (phi, square, phi if later is None else later))
+        return after, factors[0], factors[0] if later is None else factors[1]
 
-    def _learn_compiled(self, compiled: Any, phi: np.ndarray, square: np.ndarray) -> tuple["NoiseByInput", Any, Any]:
+    def _learn_compiled(self, compiled: Any, phi: np.ndarray, square: np.ndarray, later: Any) -> tuple[Any, Any, Any]:
         n, E, F = phi.shape
-        mean, cov, share = (np.array(a, np.float64, order="C") for a in (self.mean, self.cov, self.share))
-        given = [np.ascontiguousarray(a, np.float64) for a in (phi, square, prior_var(F), KERNEL_CONSTANTS)]
-        means, shares, memory = np.empty((n, E, F)), np.empty((n, E)), np.empty(F)
-        compiled(n, E, F, *(address(a) for a in (*given, mean, cov, share, means, shares, memory)))
-        return NoiseByInput(mean, cov, share), means, shares
+        belief, kernel = kernel_belief(self)
+        given = [None if a is None else np.ascontiguousarray(a, np.float64) for a in (phi, square, later)]
+        factor, room = np.empty((n, E)), np.empty(2 * F)
+        factor_later = factor if later is None else np.empty((n, E))
+        compiled(n, ctypes.addressof(kernel), *addresses(*given, factor, factor_later, room))
+        return belief, factor, factor_later
 
 
-def num_features(num_inputs: int) -> int:
-    """Return how many features there are of so many inputs."""
-    return 2 * num_inputs + 7
+class _LogVariances(NamedTuple):
+    """h by the plane alone, with all of the places' sum, and with that by the probability that it helps.
 
+    And which place each number is in.
+    """
 
-def prior_var(num_features: int) -> Float[np.ndarray, " f"]:
-    """Return the prior variance of every weight."""
-    return np.array([CONSTANT_VAR] + [PRIOR_VAR] * (num_features - 1))
-
-
-def variance_factor(
-    mean: Float[AnyArray, "#n e f"], share: Float[AnyArray, "#n e"], phi: Float[AnyArray, "n e f"]
-) -> Float[AnyArray, "n e"]:
-    """Return e^h of rows, each with its own belief or all with one."""
-    xp = namespace(mean, phi)
-    h = xp.minimum(xp.maximum((mean * phi).sum(-1), -MAX_LOG_VARIANCE), MAX_LOG_VARIANCE)
-    return xp.exp(share * h)
-
-
-def features(
-    inputs: Int[AnyArray, " d"],
-    X: Float[AnyArray, "n w"],
-    log_weights: Float[AnyArray, "n k"],
-    loc: Float[AnyArray, "n k e"],
-    var: Float[AnyArray, "n k e"],
-) -> Float[AnyArray, "n e f"]:
-    """Return the features of rows of which mixtures were predicted, from these `inputs` of theirs."""
-    xp = namespace(X, log_weights, loc, var)
-    with np.errstate(over="ignore", invalid="ignore"):
-        return of_moments(inputs, X, *mixtures.moments_of_rows(xp.exp(log_weights), loc, var))
-
-
-def of_moments(
-    inputs: Int[AnyArray, " d"], X: Float[AnyArray, "n w"], m: Float[AnyArray, "n e"], v: Float[AnyArray, "n e"]
-) -> Float[AnyArray, "n e f"]:
-    """Return the features of rows with these means and variances."""
-    xp = namespace(X, m, v)
-    x, m = _plain(X[:, inputs], 0.0, -_EDGE, _EDGE)[:, None], _plain(m, 0.0, -_EDGE, _EDGE)[..., None]
-    log_std = xp.minimum(xp.maximum(mixtures.log_std(v) + 1.0, -_EDGE), _EDGE)[..., None]
-    if m.shape[1] > 1:
-        x = xp.broadcast_to(x, (*m.shape[:2], x.shape[-1]))
-    beyond = [xp.maximum(side - 1.0, 0.0) - _MEAN_BEYOND for side in (m, -m)]
-    of_mean = [m, xp.abs(m) - _MEAN_ABSOLUTE, *beyond]
-    of_std = [log_std, xp.abs(log_std) - _ABSOLUTE_LOG]
-    return xp.concatenate([xp.ones_like(m), x, xp.abs(x) - _MEAN_ABSOLUTE, *of_mean, *of_std], axis=-1)
-
-
-def _plain(a: Float[AnyArray, "..."], missing: float, low: Any, high: Any) -> AnyArray:
-    """Return numbers between two others, `missing` where there is none."""
-    xp = namespace(a)
-    return xp.minimum(xp.maximum(xp.where(xp.isnan(a), missing, a), low), high)
+    plane: AnyArray
+    whole: AnyArray
+    used: AnyArray
+    places: AnyArray
 
 
 def squared_scores(
@@ -186,32 +182,37 @@ def squared_scores(
 ) -> Float[AnyArray, "n e"]:
     """Return g^2 of the levels at which targets came: NaN in rows that are not learnt, negative of outliers."""
     xp = namespace(u, learnt)
-    least = _LEAST_LEVEL if flagged is None else xp.where(flagged, _LEAST_OF_OUTLIERS, _LEAST_LEVEL)[:, None]
-    g = ndtri(_plain(u, 0.5, least, 1.0 - least))
+    least, of_outliers = LEVELS.values()
+    least = least if flagged is None else xp.where(flagged, of_outliers, least)[:, None]
+    g = ndtri(plain(u, 0.5, least, 1.0 - least))
     square = g * g if flagged is None else xp.where(flagged[:, None], -g * g, g * g)
     return xp.where(learnt[:, None] & xp.isfinite(u), square, xp.nan)
 
 
-def chosen_inputs(X: Float[np.ndarray, "n w"], y: Float[np.ndarray, "n e"]) -> Int[np.ndarray, " d"]:
-    """Return which inputs the features are made of: all, or the `MAX_INPUTS` that go with the size of the errors.
-
-    The errors are those of a plane, and what counts is the correlation of their logarithm with x or with |x|.
-    """
-    if X.shape[1] <= MAX_INPUTS:
-        return np.arange(X.shape[1])
-    plane = np.column_stack([np.ones(len(X)), X])
-    square = np.square(y - plane @ np.linalg.lstsq(plane, y, rcond=None)[0])
-    size = np.log(square + _LEAST_SHARE * square.mean(0) + _LEAST_VAR)
-    x = np.clip(X, -_EDGE, _EDGE)
-    found = np.maximum(_correlation(x, size), _correlation(np.abs(x), size)).max(1)
-    return np.sort(np.argsort(-found, kind="stable")[:MAX_INPUTS])
+def kernel_belief(belief: NoiseByInput) -> tuple[NoiseByInput, Any]:
+    """Return a copy of a belief, and the structure by which the kernel changes the copy in place."""
+    own = tree.map(lambda a: np.array(a, np.float64, order="C"), belief)
+    rules = np.array([*_RULES, *_VARIANCES, *running_moments.KERNEL_CONSTANTS, *NORMAL_CUTS])
+    E, d = own.cuts.shape[:2]
+    arrays = (rules, own.cuts, *(getattr(own, name) for name in BELIEFS))
+    kernel = _Belief(E, d, *addresses(*arrays))
+    kernel.rules_kept = rules  # as long as the structure
+    return own, kernel
 
 
-def _correlation(a: Float[np.ndarray, "n d"], b: Float[np.ndarray, "n e"]) -> Float[np.ndarray, "d e"]:
-    """Return the absolute correlation of columns; zero of constant ones."""
-    a, b = a - a.mean(0), b - b.mean(0)
-    scale = np.outer(np.linalg.norm(a, axis=0), np.linalg.norm(b, axis=0))
-    return np.abs(a.T @ b) / np.where(scale > 0.0, scale, np.inf)
+def _prior_var(num_features: int) -> Float[np.ndarray, " f"]:
+    """Return the prior variance of every weight."""
+    return np.array([CONSTANT_VAR] + [PRIOR_VAR] * (num_features - 1))
+
+
+def _log_variances(belief: NoiseByInput, phi: Float[AnyArray, "*n e f"]) -> _LogVariances:
+    xp = namespace(belief.mean, phi)
+    plane, here = (belief.mean * phi).sum(-1), places(phi, belief.cuts, belief.moments)
+    more = xp.where(here, belief.steps, 0.0).sum((-1, -2))
+    plane, whole, used = (
+        xp.clip(h, -MAX_LOG_VARIANCE, MAX_LOG_VARIANCE) for h in (plane, plane + more, plane + belief.helps * more)
+    )
+    return _LogVariances(plane, whole, used, here)
 
 
 def _rescaled(square: Float[AnyArray, " e"], h: Float[AnyArray, " e"]) -> Float[AnyArray, " e"]:
@@ -220,38 +221,41 @@ def _rescaled(square: Float[AnyArray, " e"], h: Float[AnyArray, " e"]) -> Float[
     return TAIL * xp.log1p(xp.expm1(xp.clip(square, 0.0, _LARGEST_SQUARE) / TAIL) * xp.exp(-h))
 
 
-def _learn(
-    mean: Float[AnyArray, "e f"],
-    cov: Float[AnyArray, "e f f"],
-    share: Float[AnyArray, " e"],
-    phi: Float[AnyArray, "e f"],
-    square: Float[AnyArray, " e"],
-    var: Float[np.ndarray, " f"],
-) -> tuple[AnyArray, AnyArray, AnyArray]:
+def _shared(share: AnyArray, h: AnyArray, ratio: AnyArray, other_h: AnyArray, other_ratio: AnyArray) -> AnyArray:
+    """Return the probability that the one log variance is better than the other, after a row."""
+    odds = share * namespace(h).exp(0.5 * (other_h - h) + 0.5 * (DOF + 1.0) / TAIL * (other_ratio - ratio))
+    return (1.0 - SWITCHING) * odds / (odds + 1.0 - share) + 0.5 * SWITCHING
+
+
+def _learn(belief: NoiseByInput, phi: Float[AnyArray, "e f"], square: Float[AnyArray, " e"]) -> NoiseByInput:
     """Learn one row; what `numerics/kernel/log_variance.c` does for many."""
-    xp = namespace(mean, phi, square)
+    xp = namespace(belief.mean, phi, square)
     seen = xp.isfinite(square)
     square, phi = xp.where(seen, square, 0.0), xp.where(seen[:, None], phi, 0.0)
-    h = xp.clip((mean * phi).sum(-1), -MAX_LOG_VARIANCE, MAX_LOG_VARIANCE)
-    seen &= (square >= 0.0) | (_rescaled(-square, h) <= MAX_RATIO)
+    plane, whole, used, here = _log_variances(belief, phi)
+    seen &= (square >= 0.0) | (_rescaled(-square, used) <= MAX_RATIO)
     square = xp.minimum(xp.abs(square), MAX_SQUARE)
-    rescaled = _rescaled(square, h)
-    odds = share * xp.exp(-0.5 * h - 0.5 * (DOF + 1.0) / TAIL * (rescaled - square))
-    new_share = (1.0 - SWITCHING) * odds / (odds + 1.0 - share) + 0.5 * SWITCHING
-    wider = cov + WALK * np.diag(var)[None]
+    of_plane, of_whole, of_used = (_rescaled(square, h) for h in (plane, whole, used))
+    share = _shared(belief.share, used, of_used, 0.0 * used, square)
+    helps = _shared(belief.helps, whole, of_whole, plane, of_plane)
+    wider = belief.cov + WALK * np.diag(_prior_var(phi.shape[-1]))[None]
     gain = (wider @ phi[..., None])[..., 0]
     s = FISHER + (phi * gain).sum(-1, keepdims=True)
-    ratio = xp.minimum(rescaled, MAX_RATIO)[:, None]
-    new_mean = mean + gain * (ratio - 1.0) / s
-    new_cov = wider - gain[:, :, None] * gain[:, None] / s[..., None]
-    return (
-        xp.where(seen[:, None], new_mean, mean),
-        xp.where(seen[:, None, None], new_cov, cov),
-        xp.where(seen, new_share, share),
-    )
+    mean = belief.mean + gain * (xp.minimum(of_plane, MAX_RATIO)[:, None] - 1.0) / s
+    cov = wider - gain[:, :, None] * gain[:, None] / s[..., None]
+    var = belief.steps_var + WALK * STEP_VAR
+    at = xp.where(here, var, 0.0)
+    s = FISHER + at.sum((-1, -2))[:, None, None]
+    steps = belief.steps + at * (xp.minimum(of_whole, MAX_RATIO)[:, None, None] - 1.0) / s
+    moments = running_moments.learn(belief.moments, mean_and_log_std(phi))
+    learnt = NoiseByInput(mean, cov, share, steps, var - at * at / s, helps, moments, belief.cuts)
+    return tree.map(lambda a, b: xp.where(seen.reshape(-1, *[1] * (a.ndim - 1)), a, b), learnt, belief)
+
+
+_Belief = structure(("outputs", "inputs"), (), ("rules", "cuts", *BELIEFS))
 
 
 @cache
 def _compiled() -> Any:
     """Return the compiled recursion, or None where it was not built."""
-    return function("learn_log_variances", [ctypes.c_int64, ctypes.c_int, ctypes.c_int, *[ctypes.c_void_p] * 10])
+    return function("learn_log_variances", [ctypes.c_int64, *[ctypes.c_void_p] * 7])

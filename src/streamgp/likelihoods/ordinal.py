@@ -93,12 +93,6 @@ class Ordinal(Likelihood):
         at_high, at_low = (number < (y - k)[..., None] for k in (0.0, 1.0))
         return {"first": of_high + of_low, "gaps": of_high[..., None] * at_high + of_low[..., None] * at_low}
 
-    def log_predictive(
-        self, y: Float[Values, "..."], loc: Float[Values, "... 1"], cov: Float[Values, "... 1 1"]
-    ) -> Float[Values, "..."]:
-        """Return the log probability of the grade `y`."""
-        return picked(self.log_probabilities(loc, cov), y)
-
     def log_probabilities(self, loc: Float[Values, "... 1"], cov: Float[Values, "... 1 1"]) -> Float[Values, "... j"]:
         """Return the log probability of every grade, in closed form."""
         return self._log_grades(loc[..., 0], np.sqrt(1.0 + cov[..., 0, 0]))

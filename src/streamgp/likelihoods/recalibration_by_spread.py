@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
+from streamgp.likelihoods import running_moments
 from streamgp.likelihoods.recalibration import FACTOR_ONE, MIN_LEVEL, STD_FACTORS, densities, scores
 from streamgp.numerics import mixtures, tree
 from streamgp.numerics.arrays import AnyArray, is_jax, namespace, scan
@@ -38,10 +39,7 @@ FORGETTING = 0.02  # of the counts, from row to row
 LEAST_PACE = 0.1  # at which a map learns of the rows for which it does not count
 SWITCHING = 1e-3  # chance per row that a map begins to help, or ceases to
 START = np.array([20.0, -1.0, 0.1])  # rows, mean and variance of the log spread before any is known
-SPREAD_MEMORY = 0.998  # discount of the rows that these are of
-LEAST_VARIANCE = 0.01  # added to that of the log spread: what differs by less is much the same
-FURTHEST = 3.0  # standard deviations beyond which a log spread counts as that far off
-KERNEL_CONSTANTS = np.array([FORGETTING, LEAST_PACE, SWITCHING, SPREAD_MEMORY, LEAST_VARIANCE, FURTHEST, MIN_LEVEL])
+KERNEL_CONSTANTS = np.array([FORGETTING, LEAST_PACE, SWITCHING, MIN_LEVEL, *running_moments.KERNEL_CONSTANTS])
 
 
 @register
@@ -55,7 +53,7 @@ class RecalibrationBySpread(Module):
     helps
         The probability that each map is better than none.
     spread
-        Of the log spread: discounted number of rows, mean and variance.
+        Of the log spread: rows, mean and variance (see `streamgp.likelihoods.running_moments`).
     """
 
     counts: Float[AnyArray, "*n e m j"]
@@ -122,7 +120,7 @@ def log_spread(
 def _nearness(spread: Float[AnyArray, "... e 3"], log_spread: Float[AnyArray, "... e"]) -> Float[AnyArray, "... e m"]:
     """Return how much each map counts for rows; it sums to one."""
     xp = namespace(spread, log_spread)
-    t = (log_spread - spread[..., 1]) / xp.sqrt(spread[..., 2] + LEAST_VARIANCE)
+    t = (log_spread - spread[..., 1]) / xp.sqrt(spread[..., 2] + running_moments.LEAST_VARIANCE)
     small, large = xp.clip(-t, 0.0, 1.0), xp.clip(t, 0.0, 1.0)
     return xp.stack([small, 1.0 - small - large, large], axis=-1)
 
@@ -142,11 +140,7 @@ def _learn(
     counts = (1.0 - FORGETTING * pace)[..., None] * state.counts + (pace / total)[..., None] * explained
     odds = state.helps * total / state.counts.sum(-1)
     helps = (1.0 - SWITCHING) * odds / (odds + 1.0 - state.helps) + 0.5 * SWITCHING
-    rows, mean, variance = (state.spread[:, i] for i in range(3))
-    most, rows = FURTHEST * xp.sqrt(variance + LEAST_VARIANCE), SPREAD_MEMORY * rows + 1.0
-    off = xp.clip(log_spread - mean, -most, most)
-    variance = variance + (off * off * (1.0 - 1.0 / rows) - variance) / rows
-    spread = xp.where(learnt[:, None], xp.stack([rows, mean + off / rows, variance], axis=-1), state.spread)
+    spread = xp.where(learnt[:, None], running_moments.learn(state.spread, log_spread), state.spread)
     return RecalibrationBySpread(counts, state.helps + pace * (helps - state.helps), spread)
 
 

@@ -9,8 +9,10 @@ from jaxtyping import Float
 
 from streamgp.models.contract import StreamModel
 from streamgp.models.spec import Spec
+from streamgp.numerics.checkpoint.encoding import register
 
 
+@register
 @dataclass(frozen=True)
 class FittedExpert:
     """What the table of experts says about one expert; `since`: after how many rows it was fitted anew, else 0."""

@@ -18,7 +18,7 @@ from streamgp.service.streams import Streams
 from streamgp.table import DataError
 from streamgp.table.files import write_aside
 from streamgp.table.layout import SAMPLE, describe_other_kind, header_names, separator_line, separator_of_header
-from streamgp.table.schema import check_names
+from streamgp.table.schema import Roles, check_names
 
 PLACE = "follow.json"
 # So many bad lines of a file are reported one by one.
@@ -232,7 +232,7 @@ class Follower:
             stream = None
         features = what.features if stream is None or what.features is not None else stream.config.features
         named = [*(features or ()), *([what.key] if what.key else [])]
-        check_names(self._source.label, columns, [what.target], named, what.time)
+        check_names(self._source.label, columns, Roles([what.target], named, what.time))
         if stream is None:
             stream, _ = self._streams.create(what.config(columns))
         what.check_same(stream.config)

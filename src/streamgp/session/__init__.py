@@ -4,6 +4,6 @@ Here is the one loop of test-then-train. Where rows come from, and where their s
 """
 
 from streamgp.session.by_task import new_alarms, new_metrics
-from streamgp.session.session import Session
+from streamgp.session.session import Session, SessionOptions
 
-__all__ = ["Session", "new_alarms", "new_metrics"]
+__all__ = ["Session", "SessionOptions", "new_alarms", "new_metrics"]

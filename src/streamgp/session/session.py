@@ -26,6 +26,32 @@ from streamgp.table.chunks import Chunk, cut
 FAR = 20.0  # standard deviations from the prediction, beyond which a late target is marked as an outlier
 
 
+@dataclass(frozen=True)
+class SessionOptions:
+    """What is asked of a session besides the scores.
+
+    Attributes
+    ----------
+    level
+        The share of targets that bands are to hold; None: no bands.
+    groups
+        Columns that part the rows into groups, in each of which bands are to hold it.
+    alarms, horizons
+        As in `Session`.
+    delay
+        How many rows late every label comes, or the name of the column that says when each one does.
+    baselines
+        Those besides the naive ones: see `streamgp.evaluation.boosted_trees`.
+    """
+
+    level: float | None = None
+    groups: Sequence[GroupColumn] = ()
+    alarms: Alarms | None = None
+    horizons: StepsAhead | None = None
+    delay: int | str = 0
+    baselines: Sequence[str] = ()
+
+
 @dataclass
 class Session:
     """A learner at work on a stream, with all that looks at its predictions before it learns.
@@ -57,18 +83,7 @@ class Session:
     trees: BoostedTrees | None = None
 
     @classmethod
-    def begin(
-        cls,
-        learner: StreamLearner,
-        names: Sequence[str],
-        *,
-        level: float | None = None,
-        groups: Sequence[GroupColumn] = (),
-        alarms: Alarms | None = None,
-        horizons: StepsAhead | None = None,
-        delay: int | str = 0,
-        baselines: Sequence[str] = (),
-    ) -> Self:
+    def begin(cls, learner: StreamLearner, names: Sequence[str], asked: SessionOptions = SessionOptions()) -> Self:
         """Return a session from the learner's next row on, with the scores and bands that suit its task.
 
         Parameters
@@ -77,16 +92,8 @@ class Session:
             The rest of its warm-up is not scored.
         names
             Those of the targets; of labels and grades, of each of these.
-        level
-            The share of targets that bands are to hold; None: no bands.
-        groups
-            Columns that part the rows into groups, in each of which bands are to hold it.
-        alarms, horizons
-            As in the class.
-        delay
-            How many rows late every label comes, or the name of the column that says when each one does.
-        baselines
-            Those besides the naive ones: see `streamgp.evaluation.boosted_trees`.
+        asked
+            What is asked for besides the scores.
 
         Raises
         ------
@@ -94,13 +101,15 @@ class Session:
             If the level is no share, there are groups of labels or grades, the learner has a horizon and labels
             come late, or a baseline is not to be had.
         """
-        check_baselines(learner.spec.task, baselines, delay)
+        delay = asked.delay
+        check_baselines(learner.spec.task, asked.baselines, delay)
         task, unscored = learner.spec.task, max(0, learner.warmup - learner.rows)
         known = max(learner.spec.horizon, delay + 1 if isinstance(delay, int) else 0)
-        bands = None if level is None else new_bands(task, level, names, unscored, known, groups)
+        bands = None if asked.level is None else new_bands(task, asked.level, names, unscored, known, asked.groups)
         arrivals = Arrivals(LateLabels(learner, max(LIMIT, known)), delay) if delay else None
-        trees = BoostedTrees(len(names), unscored, known) if baselines else None
-        return cls(learner, new_metrics(task, names, unscored, known), bands, alarms, horizons, arrivals, trees)
+        trees = BoostedTrees(len(names), unscored, known) if asked.baselines else None
+        metrics = new_metrics(task, names, unscored, known)
+        return cls(learner, metrics, bands, asked.alarms, asked.horizons, arrivals, trees)
 
     def feed(self, rows: Chunk) -> Iterator[ScoredRows]:
         """Predict the rows in order, score them, test them for changes, and learn them; yield consecutive parts.

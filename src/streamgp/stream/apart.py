@@ -248,8 +248,10 @@ class TargetsLearner(StreamLearner):
         names = dict.fromkeys(name for each in found for name in each)
         return {name: np.concatenate([each.get(name, np.zeros(1)) for each in found]) for name in names}
 
-    def _learn_together(self, rows: RawRows) -> Info:
-        """Learn as many of the leading rows as go together, as one batch."""
+    def learn_leading(self, rows: RawRows, *, predicts: bool = True) -> Info:
+        """Learn as many of the leading rows as go together: see `StreamLearner.learn_leading`."""
+        if self._steps_from(rows):
+            return super().learn_leading(rows.part(slice(1)), predicts=predicts)
         part = rows.part(slice(self.max_batch)) if len(rows.X) > 1 else rows  # to ask for it ends work on single rows
         if self._is_apart:
             return self._learn_each(part)
@@ -258,19 +260,20 @@ class TargetsLearner(StreamLearner):
         if not self.is_warmed_up:
             if partial[0]:
                 self.state = self._taken_apart()
-                return self._learn_together(rows)
-            info = super()._learn_together(part.part(slice(leading(~partial))))
+                return self.learn_leading(rows)
+            info = super().learn_leading(part.part(slice(leading(~partial))))
             self.state = self._targets
             return info
         state = self._targets
         if not np.isnan(part.y[0]).any() or not isinstance(state.model, SeparableModel) or state.inputs.lags:
-            return super()._learn_together(part)
+            return super().learn_leading(part)
         part = part.part(slice(leading(np.asarray(absent.any(axis=1)))))
         scarce = state.scarce + SCARCE * np.cumsum(partial[: len(part.X)])
         n = leading(scarce < MANY)
-        info = super()._learn_together(part.part(slice(n + 1)))
-        self.state = replace(self._targets, scarce_then=int(scarce[len(info.outside) - 1]), counted_at=state.rows)
-        if n < len(scarce):
+        info = super().learn_leading(part.part(slice(n + 1)))
+        now = int(scarce[len(info.outside) - 1])
+        self.state = replace(self._targets, scarce_then=now, counted_at=state.rows)
+        if now >= MANY:
             self.state = self._going_on_apart()
         return info
 

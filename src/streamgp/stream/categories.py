@@ -5,11 +5,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Bool, Float
 
+from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.coding import one_hot
 from streamgp.table.calendar import AUTO, calendar_columns, calendar_width
 from streamgp.table.schema import MAX_LEVELS
 
 
+@register
 @dataclass(frozen=True)
 class Categories:
     """Which columns of X hold codes of levels or times, and what inputs these become; no method changes it.

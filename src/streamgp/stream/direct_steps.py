@@ -17,6 +17,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from streamgp.numerics.coding import harmonics
 from streamgp.stream.recent_rows import RecentRows
+from streamgp.stream.structural import COMPONENTS, forecasts, waves
 
 HARMONICS = (2, 3)  # of each cycle of the calendar, beside its own
 MOST_COLUMNS = 40  # known ahead; where there are more, none of X is used
@@ -63,7 +64,9 @@ def direct(
     """Regress each of the next targets on those known now and on its inputs.
 
     Of step h these are the last two targets and, of each season of s rows, the target of the latest such season
-    before it and the one s rows ago (Bayesian linear regression, standardised, for each target by itself).
+    before it and the one s rows ago. Where there are seasons, what models of level, trend and season said at that
+    distance joins them, which stacks these (Breiman 1996). The regression is linear and Bayesian, standardised, for
+    each target by itself.
 
     Parameters
     ----------
@@ -84,13 +87,20 @@ def direct(
     seasons = [s for s in seasons if 3 * s <= n]
     shape = steps, recent.y.shape[1]
     found = Direct(np.zeros(shape), np.full(shape, np.inf), np.zeros((*shape, len(LEVELS))))
+    Phi = waves(n + steps, seasons)
     for e, y in enumerate(recent.y.T):
+        structural = [forecasts(y, Phi, component) for component in COMPONENTS] if seasons else []
         for h in range(2, steps + 1):
             back = [h, h + 1] + [each for s in seasons for each in (s * -(-h // s), s + h)]
             rows = np.arange(max(back), n + h)
             rows = rows[(rows < n) | (rows == n + h - 1)]
             features = np.column_stack(
-                [np.ones(len(rows)), *(y[rows - each] for each in dict.fromkeys(back)), X[rows]]
+                [
+                    np.ones(len(rows)),
+                    *(y[rows - each] for each in dict.fromkeys(back)),
+                    *(each[rows - h + 1, h - 1] for each in structural),
+                    X[rows],
+                ]
             )
             if len(rows) - 1 - h < ROWS_EACH * features.shape[1]:
                 break

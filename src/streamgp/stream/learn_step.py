@@ -161,20 +161,13 @@ def with_class(settings: StreamSettings, state: StreamState, progress: Progress 
     return replace(more, model=model, model_state=model_state)
 
 
-def _learn_batch(settings: StreamSettings, state: StreamState, rows: RawRows, progress: Progress) -> Learnt:
-    after, info = _learn_rows(settings, state, rows)
-    n, surprises = surprised(settings, state, rows, info)
-    if n < len(rows.X):
-        after, _ = _learn_rows(settings, state, rows.part(slice(n)))
-        info = tree.map(lambda a: a[:n], info)  # as if the rows beyond had other targets, to the last bit
-    after = with_surprises(after, rows.X[n - 1 : n], surprises)
-    return due_after(settings, after, progress), info
-
-
-def _learn_rows(
-    settings: StreamSettings, before: StreamState, rows: RawRows, past: np.ndarray | None = None
+def _learn_batch(
+    settings: StreamSettings, before: StreamState, rows: RawRows, progress: Progress, past: np.ndarray | None = None
 ) -> Learnt:
-    """Learn rows in one block by the model that there is: see `Driver.learn`."""
+    """Learn rows in one block by the model that there is, and what is due after them: see `Driver.learn`.
+
+    Given `past`, the targets as later rows are to see them, nothing is looked for in the rows, and nothing is due.
+    """
     # What BLAS' threads round depends on how many there are: of fits, and of all that is learnt.
     with one_blas_thread():
         state = with_warmup_rows(before, rows)
@@ -182,10 +175,15 @@ def _learn_rows(
         info = driver.learn(rows, past)
         state = driver.flush()
         computed(state.model_state)
-    has_outliers = info.flagged is not None and _first_seen(settings, info.flagged) is not None
-    if past is None and state.inputs.lags and has_outliers:
-        return _learn_without_glitches(settings, before, rows)
-    return state, info
+    if past is not None:
+        return state, info
+    if state.inputs.lags and info.flagged is not None and _first_seen(settings, info.flagged) is not None:
+        state, info = _learn_without_glitches(settings, before, rows)
+    n, surprises = surprised(settings, before, rows, info)
+    if n < len(rows.X):
+        state, _ = _learn_batch(settings, before, rows.part(slice(n)), progress)
+        return state, tree.map(lambda a: a[:n], info)  # as if the rows beyond had other targets, to the last bit
+    return due_after(settings, with_surprises(state, rows.X[n - 1 :], surprises), progress), info
 
 
 def _learn_without_glitches(settings: StreamSettings, state: StreamState, rows: RawRows) -> Learnt:
@@ -198,7 +196,7 @@ def _learn_without_glitches(settings: StreamSettings, state: StreamState, rows: 
         batch = rows.part(slice(at, at + SMALL))
         past, known = batch.y, np.zeros(len(batch.y), bool)
         while True:
-            after, info = _learn_rows(settings, state, batch, past)
+            after, info = _learn_batch(settings, state, batch, None, past)
             found = _first_seen(settings, np.asarray(info.flagged) & ~known)
             if found is None:
                 break

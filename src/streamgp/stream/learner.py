@@ -250,17 +250,20 @@ class StreamLearner:
         Targets are on the scale that is learnt. Rows with a target missing are predicted and nothing else. The rows
         that are learnt have a target, or none has; a row with the first label of a class comes alone.
         """
-        driver = self._taking(rows.X[:1]) if self.steps_singly and _are_few(rows.y) else None
-        if driver is None:
-            return self._learn_together(rows)
-        return self._step_alone(driver, rows.part(slice(1)), predicts=predicts)
-
-    def _learn_together(self, rows: RawRows) -> Info:
-        """Learn as many of the leading rows as go together, as one batch."""
+        driver = self._taking(rows.X[:1]) if self._steps_from(rows) else None
+        if driver is not None:
+            return self._step_alone(driver, rows.part(slice(1)), predicts=predicts)
         with float64():
             state, batch, learn = next_batch(self.settings, self.state, rows)
             self.state, info = learn(self.settings, state, batch, self.progress)
         return info
+
+    def _steps_from(self, rows: RawRows) -> bool:
+        """Return whether so few leading rows go together that a batch of them takes longer than each by itself."""
+        if not self.steps_singly:
+            return False
+        missing = np.asarray(np.isnan(rows.y[: FEW + 1]).any(axis=1))
+        return leading(missing == missing[0]) <= FEW and _all_or_none(rows.y[0])
 
     def _step_alone(self, driver: Driver, row: RawRows, *, predicts: bool) -> Info:
         """Learn a row that is taken by itself, and return what was predicted of it, if that is asked for."""
@@ -356,12 +359,6 @@ class StreamLearner:
     def from_tree(cls, tree: dict[str, Any]) -> Self:
         """Return the learner whose `to_tree` gave `tree`; it goes on as if nothing had happened."""
         return cls.at(*cls.state_type.from_tree(tree))
-
-
-def _are_few(y: np.ndarray) -> bool:
-    """Return whether so few leading rows go together that a batch of them takes longer than each by itself."""
-    missing = np.asarray(np.isnan(y[: FEW + 1]).any(axis=1))
-    return leading(missing == missing[0]) <= FEW and _all_or_none(y[0])
 
 
 @cache

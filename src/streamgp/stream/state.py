@@ -1,6 +1,6 @@
 """All that a learner knows after some rows, as one value: to keep it is to copy it, to put it back is to undo."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 import numpy as np
@@ -28,7 +28,7 @@ from streamgp.stream.settings import StreamSettings
 from streamgp.stream.target_range import TargetRange
 
 # The settings that a checkpoint holds as they are.
-_PLAIN = ("num_inputs", "num_outputs", "warmup", "seed", "timed", "delay")
+_PLAIN = ("num_inputs", "num_outputs", "warmup", "seed", "timed", "delay", "categories")
 
 
 @dataclass(frozen=True)
@@ -172,93 +172,20 @@ class StreamState:
 
     def to_tree(self, settings: StreamSettings) -> dict[str, Any]:
         """Return everything that a checkpoint needs, as nested dictionaries of plain values, arrays and modules."""
-        return {
-            "spec": settings.spec.stored,
-            **{name: getattr(settings, name) for name in _PLAIN},
-            "calendar": settings.categories.calendar,
-            "categories": vars(self.inputs.categories),
-            "effects": self.inputs.effects,
-            "rows": self.rows,
-            "imputed_values": self.imputed_values,
-            "flagged_rows": self.flagged_rows,
-            "correlation": self.correlation,
-            "imputer": self.inputs.imputer,
-            "gains": self.inputs.gains,
-            "num_classes": self.num_classes,
-            "outside_rows": self.outside_rows,
-            "restarted": sorted(self.restarted),
-            "experts": [asdict(expert) for expert in self.experts],
-            "kept": None if self.warmup_rows is None else tuple(concatenate(list(self.warmup_rows))),
-            "passed": self.passed,
-            "inputs": self.inputs.scaling,
-            "bounds": self.inputs.bounds,
-            "rest_bounds": self.inputs.rest_bounds,
-            "targets": self.targets,
-            "lags": self.inputs.lags,
-            "origins": self.origins,
-            "forecasts": self.forecasts,
-            "model": self.model,
-            "state": self.model_state,
-            "reservoir": self.reservoir,
-            "recent": self.recent,
-            "sample": self.sample,
-            "errors": self.errors,
-            "target_range": self.target_range,
-            "suspects": self.suspects,
-            "seasons": [list(each) for each in self.seasons],
-        }
+        known = {each.name: getattr(self, each.name) for each in fields(StreamState)}
+        rows = None if self.warmup_rows is None else (concatenate(list(self.warmup_rows)),)
+        known |= {"restarted": sorted(self.restarted), "warmup_rows": rows}
+        return {"spec": settings.spec.stored} | {name: getattr(settings, name) for name in _PLAIN} | known
 
     @classmethod
     def from_tree(cls, tree: dict[str, Any]) -> tuple[StreamSettings, Self]:
         """Return what `to_tree` was given."""
-        known = tree["categories"]
-        columns, levels, dates = (tuple(known[name]) for name in ("columns", "levels", "dates"))
-        of_calendar = tuple(known["calendar"]), tuple(known["too_long"])
-        categories = Categories(columns, levels, known["statistics"], known["rows"], dates, *of_calendar)
-        settings = StreamSettings(
-            checked(Spec(**tree["spec"])),
-            **{name: tree[name] for name in _PLAIN},
-            categories=Categories.unknown(columns, dates, tuple(tree["calendar"])),
-        )
-        inputs = checked(
-            StreamInputs(
-                tree["imputer"],
-                tree["gains"],
-                tree["lags"],
-                tree["bounds"],
-                tree["rest_bounds"],
-                tree["inputs"],
-                categories,
-                tree["effects"],
-            )
-        )
-        state = cls(
-            inputs,
-            tree["targets"],
-            tree["origins"],
-            tree["model"],
-            tree["state"],
-            rows=tree["rows"],
-            num_classes=tree["num_classes"],
-            imputed_values=tree["imputed_values"],
-            outside_rows=tree["outside_rows"],
-            flagged_rows=tree["flagged_rows"],
-            restarted=frozenset(tree["restarted"]),
-            experts=tuple(FittedExpert(**expert) for expert in tree["experts"]),
-            warmup_rows=None if tree["kept"] is None else (RawRows(*tree["kept"]),),
-            passed=tree["passed"],
-            forecasts=tree["forecasts"],
-            reservoir=tree["reservoir"],
-            recent=tree["recent"],
-            sample=tree["sample"],
-            errors=tree["errors"],
-            correlation=tree["correlation"],
-            target_range=tree["target_range"],
-            suspects=tree["suspects"],
-            seasons=tuple((rows, name) for rows, name in tree["seasons"]),
-        )
+        settings = StreamSettings(checked(Spec(**tree["spec"])), **{name: tree[name] for name in _PLAIN})
+        known: dict[str, Any] = {each.name: tree[each.name] for each in fields(StreamState)}
+        known["restarted"] = frozenset(known["restarted"])
+        state = cls(**known)
         check_state(state.model, state.model_state)
-        expected = (categories.width(settings.num_inputs),), (settings.num_outputs,)
+        expected = (state.inputs.categories.width(settings.num_inputs),), (settings.num_outputs,)
         if (recent := state.recent) is not None and (recent.X.shape[1:], recent.y.shape[1:]) != expected:
             raise ValueError(f"expected last rows of widths {expected}, got {recent.X.shape}, {recent.y.shape}")
         counts = state.rows, state.num_classes, state.imputed_values, state.outside_rows, state.flagged_rows

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -26,89 +26,92 @@ Moments = Callable[[AnyPredictive], tuple[Float[np.ndarray, "n e"], Float[np.nda
 """Means and variances that are predicted: of counts, or of the indicators of labels."""
 
 
-@runtime_checkable
-class Task(Protocol):
-    """What the learner asks about targets; all arrays of targets are (n, E)."""
+@dataclass(frozen=True)
+class Task:
+    """What the learner asks about targets; all arrays of targets are (n, E).
+
+    The answers here are those of targets that are neither screened nor scaled, and are no classes.
+    """
+
+    spec: Spec
 
     @property
     def flags_outliers(self) -> bool:
         """Whether targets may be outliers, which are hardly learnt."""
-        ...
+        return False
 
     @property
     def correlates(self) -> bool:
         """Whether it is learnt how the errors of several targets go together."""
-        ...
+        return False
 
     def usual(self, X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
         """Return the targets of the warm-up without glitches, which set no scale and are not fitted."""
-        ...
+        return y
 
     def as_lags(self, y: np.ndarray, X: np.ndarray) -> np.ndarray:
         """Return targets as they are inputs of later rows; `X` are their own rows as they came."""
-        ...
+        return y
 
     def expected_lags(self, predictive: Any, X: np.ndarray) -> np.ndarray:
         """Return what stands for missing targets as inputs of later rows, by what was predicted of them."""
-        ...
+        return np.asarray(predictive.mean)
 
     def as_numbers(self, y: np.ndarray, X: np.ndarray) -> np.ndarray:
         """Return targets as numbers of which more is more: labels become one of 0 and 1 for each class."""
-        ...
+        return self.as_lags(y, X)
 
     def lag_fill(self, past: np.ndarray, targets: Standardiser) -> np.ndarray:
         """Return what stands for past targets before the first row: the mean of those known, as lags."""
-        ...
+        return past.mean(axis=0) if len(past) else np.zeros(past.shape[1])
 
     def scale(self, y: np.ndarray, provisional: bool) -> Standardiser:
         """Return how targets are standardised, by those of the warm-up, or provisionally by the first of them."""
-        ...
+        return Standardiser.empty(y.shape[1])
 
     def provisional(
         self, X: np.ndarray, y: np.ndarray, *, width: int, num_classes: int, time_unit: float, seed: int
     ) -> StreamModel:
         """Return the model of the warm-up's rows with inputs of `width` columns; `X` and `y` are the rows so far."""
-        ...
+        raise NotImplementedError
 
     def best_provisional_expert(self, weights: np.ndarray, width: int, seed: int) -> Any:
         """Return the provisional expert with the largest weight; None where it is of no use to the fit."""
-        ...
+        return None
 
     def prior_log_weights(self, log_density: np.ndarray, experts: Sequence[FittedExpert]) -> np.ndarray | None:
         """Return what predictions (n, K) of the warm-up's rows add to the prior log weights of the fitted experts."""
-        ...
+        return None
 
     def in_units(self, predictive: AnyPredictive, n: int, targets: Standardiser, num_classes: int) -> AnyPredictive:
         """Return the first n rows of a prediction, as NumPy arrays in the units of the targets."""
-        ...
+        return tree.map(lambda a: np.asarray(a)[:n], predictive)
 
     def constant(self, targets: Standardiser) -> list[float | None]:
         """Return, for each target, its value where it had a single one in the rows that set its scale, else None."""
-        ...
+        return [None] * len(np.asarray(targets.mean))
 
     def new_class(self, y: np.ndarray, num_classes: int) -> int | None:
         """Return the first row whose class is none of the first `num_classes`, if there is one."""
-        ...
+        return None
 
     @property
     def limits_levels(self) -> bool:
         """Whether a target far out counts for no more than a usual one in what its level is worth."""
-        ...
+        return True
 
     def level_statistics(self, num_outputs: int, num_classes: int) -> int:
         """Return how many numbers say what a level is worth, of a column with many."""
-        ...
+        return num_outputs
 
     def level_values(self, X: np.ndarray, y: np.ndarray, statistics: int) -> np.ndarray:
         """Return what the means of a level are of, for each row: (n, S), or of each of the targets that there are."""
-        ...
+        return y
 
 
 @dataclass(frozen=True)
-class Regression:
+class Regression(Task):
     """Regression: targets are standardised by the warm-up, and predicted in their own units."""
-
-    spec: Spec
 
     @property
     def flags_outliers(self) -> bool:
@@ -123,18 +126,6 @@ class Regression:
     def usual(self, X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
         """Return the targets, screened where the model is robust."""
         return screen(X, y, seed)[0] if self.spec.robust else y
-
-    def as_lags(self, y: np.ndarray, X: np.ndarray) -> np.ndarray:
-        """Return the targets as they are."""
-        return y
-
-    def expected_lags(self, predictive: Any, X: np.ndarray) -> np.ndarray:
-        """Return the means."""
-        return np.asarray(predictive.mean)
-
-    def as_numbers(self, y: np.ndarray, X: np.ndarray) -> np.ndarray:
-        """Return the targets as they are."""
-        return y
 
     def lag_fill(self, past: np.ndarray, targets: Standardiser) -> np.ndarray:
         """Return the mean by which targets are standardised."""
@@ -179,43 +170,10 @@ class Regression:
         """Return the mean of every target that never varied."""
         return [float(mean) if m2 == 0.0 else None for mean, m2 in zip(targets.mean, targets.m2, strict=True)]
 
-    def new_class(self, y: np.ndarray, num_classes: int) -> int | None:
-        """Return None: there are no classes."""
-        return None
-
-    @property
-    def limits_levels(self) -> bool:
-        """Always."""
-        return True
-
-    def level_statistics(self, num_outputs: int, num_classes: int) -> int:
-        """Return the number of targets."""
-        return num_outputs
-
-    def level_values(self, X: np.ndarray, y: np.ndarray, statistics: int) -> np.ndarray:
-        """Return the targets."""
-        return y
-
 
 @dataclass(frozen=True)
-class Counts:
+class Counts(Task):
     """Counts and ordinal targets: neither screened nor scaled."""
-
-    spec: Spec
-
-    @property
-    def flags_outliers(self) -> bool:
-        """Never: robust likelihoods bound what a row teaches, and mark none."""
-        return False
-
-    @property
-    def correlates(self) -> bool:
-        """Never: there is one target."""
-        return False
-
-    def usual(self, X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
-        """Return the targets as they are."""
-        return y
 
     def as_lags(self, y: np.ndarray, X: np.ndarray) -> np.ndarray:
         """Return the log of counts over their exposure, 1 added; of grades their numbers.
@@ -234,53 +192,12 @@ class Counts:
         log_rate = (predictive.weights * (predictive.loc[..., 0] + predictive.likelihood.intercept)).sum(axis=1)
         return np.logaddexp(0.0, log_rate[:, None] - (X[:, -1:] if self.spec.exposure else 0.0))
 
-    def as_numbers(self, y: np.ndarray, X: np.ndarray) -> np.ndarray:
-        """Return them as lags are."""
-        return self.as_lags(y, X)
-
-    def lag_fill(self, past: np.ndarray, targets: Standardiser) -> np.ndarray:
-        """Return the mean of the lags; zero of none."""
-        return past.mean(axis=0) if len(past) else np.zeros(past.shape[1])
-
-    def scale(self, y: np.ndarray, provisional: bool) -> Standardiser:
-        """Return the identity."""
-        return Standardiser.empty(y.shape[1])
-
     def provisional(
         self, X: np.ndarray, y: np.ndarray, *, width: int, num_classes: int, time_unit: float, seed: int
     ) -> StreamModel:
         """Return experts whose likelihood depends on the targets so far."""
         targets = y[:, 0] / np.exp(X[:, -1]) if self.spec.exposure else y[:, 0]
         return provisional_generalised(self.spec, targets, num_classes, width, seed)
-
-    def best_provisional_expert(self, weights: np.ndarray, width: int, seed: int) -> Any:
-        """Return None: provisional experts are of another likelihood than those that are fitted."""
-        return None
-
-    def prior_log_weights(self, log_density: np.ndarray, experts: Sequence[FittedExpert]) -> np.ndarray | None:
-        """Return None: the experts start at their prior."""
-        return None
-
-    def in_units(self, predictive: AnyPredictive, n: int, targets: Standardiser, num_classes: int) -> AnyPredictive:
-        """Return the prediction as it is."""
-        return tree.map(lambda a: np.asarray(a)[:n], predictive)
-
-    def constant(self, targets: Standardiser) -> list[float | None]:
-        """Return None for each: these targets are not scaled."""
-        return [None] * len(np.asarray(targets.mean))
-
-    def new_class(self, y: np.ndarray, num_classes: int) -> int | None:
-        """Return None: the values of an ordinal target are all named beforehand."""
-        return None
-
-    @property
-    def limits_levels(self) -> bool:
-        """Always."""
-        return True
-
-    def level_statistics(self, num_outputs: int, num_classes: int) -> int:
-        """Return one."""
-        return 1
 
     def level_values(self, X: np.ndarray, y: np.ndarray, statistics: int) -> np.ndarray:
         """Return the log of counts, half of one added, over their exposure; of grades their numbers."""

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float64
 
+from streamgp.numerics.checkpoint.encoding import register
 from streamgp.table import cells
 from streamgp.table.numbers import Cell, Column, Decimal, is_missing, is_missing_number, to_numbers
 
@@ -17,6 +18,7 @@ _MAX_COUNT = 2.0**53  # larger whole numbers are not distinct as floats
 Kind = Literal["text", "numeric", "boolean"]
 
 
+@register
 @dataclass(frozen=True)
 class ClassNames:
     """The names of classes or grades, in the order of their codes 0, 1, ...

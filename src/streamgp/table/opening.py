@@ -8,11 +8,9 @@ from streamgp.table.blocks import Block, Source
 from streamgp.table.lines import Readable
 from streamgp.table.readers import Missing, RowReader
 from streamgp.table.reading import AS_FOUND, Reading
-from streamgp.table.schema import DataError, Schema, check_marks, check_names, infer_schema
+from streamgp.table.schema import DataError, Roles, Schema, check_marks, check_names, infer_schema
 from streamgp.table.sources import open_source
 from streamgp.table.targets import infer_target
-
-Roles = tuple[str | None, str | None, str | None]  # the columns of times, of an exposure and of arrivals
 
 
 def open_rows(
@@ -101,12 +99,13 @@ def open_rows(
             raise ValueError(f"{name}: expected {minimum} or more, got {value}.")
     targets = (target,) if isinstance(target, str) else tuple(target)
     features = (features,) if isinstance(features, str) else features
+    roles = Roles(targets, features, time, exposure, arrives)
     opened = open_source(source)
     try:
         head = None
         if schema is None:
             count = min(infer_rows, max_rows or infer_rows)
-            head = _head(opened, targets, features, (time, exposure, arrives), count)
+            head = _head(opened, roles, count)
             head = head.without(reading.codes, (time, arrives))
             if grades is None and task == "ordinal":
                 grades = opened.orders.get(targets[0])
@@ -117,21 +116,12 @@ def open_rows(
             found = infer_target(opened.name, head, targets, task, grades, marks.decimals)
             needs_features = needs_features or found.task != "regression"
             schema = infer_schema(
-                opened.name,
-                columns,
-                targets,
-                features,
-                time,
-                needs_features,
-                exposure,
-                arrives,
-                calendar,
-                marks,
+                opened.name, columns, roles, needs_features=needs_features, calendar=calendar, marks=marks
             )
             notes = (found.note, *schema.notes) if found.note else schema.notes
             schema = replace(schema, task=found.task, labels=found.labels, notes=notes)
         else:
-            _check_agrees(opened, schema, targets, features, (time, exposure, arrives), task)
+            _check_agrees(opened, schema, roles, task)
         opened.selected = schema.columns
         start = 0 if head is None else head.size
         if skip_rows > start:
@@ -143,51 +133,36 @@ def open_rows(
         raise
 
 
-def _head(
-    source: Source,
-    targets: tuple[str, ...],
-    features: Sequence[str] | None,
-    roles: Roles,
-    count: int,
-) -> Block:
+def _head(source: Source, roles: Roles, count: int) -> Block:
     """Read the first rows of the file, with all columns that were named."""
     if source.columns is not None:
-        check_names(source.name, source.columns, targets, features, *roles)
-        if features is not None:
-            others = [name for name in roles if name is not None]
-            source.selected = list(dict.fromkeys((*features, *targets, *others)))
+        check_names(source.name, source.columns, roles)
+        if roles.features is not None:
+            source.selected = list(dict.fromkeys((*roles.features, *roles.targets, *roles.others)))
     head = source.read(count)
     if not head.size:
         raise DataError(f"{source.name}: the file has no data rows; expected some below the column names.")
     if source.columns is None:
         if not head.columns:
             raise DataError(f"{source.name}: {head.where(0)}: {head.faults.get(0, 'the object is empty')}.")
-        check_names(source.name, list(head.columns), targets, features, *roles)
+        check_names(source.name, list(head.columns), roles)
     return head
 
 
-def _check_agrees(
-    source: Source,
-    schema: Schema,
-    targets: tuple[str, ...],
-    features: Sequence[str] | None,
-    roles: Roles,
-    task: str,
-) -> None:
+def _check_agrees(source: Source, schema: Schema, roles: Roles, task: str) -> None:
     """Check that a stored schema belongs to this file and these roles."""
-    time, exposure, arrives = roles
     own = [feature.name for feature in schema.features if feature.name != schema.time]
     for what, stored, asked in (
         ("task", schema.task, schema.task if task == "auto" else task),
-        ("exposure", schema.exposure, exposure),
-        ("target", list(schema.targets), list(targets)),
-        ("time column", schema.time, time),
-        ("column of arrivals", schema.arrives, arrives),
-        ("features", own, None if features is None else list(features)),
+        ("exposure", schema.exposure, roles.exposure),
+        ("target", list(schema.targets), list(roles.targets)),
+        ("time column", schema.time, roles.time),
+        ("column of arrivals", schema.arrives, roles.arrives),
+        ("features", own, None if roles.features is None else list(roles.features)),
     ):
         if stored != asked and not (what == "features" and asked is None):
             raise DataError(
                 f"{source.name}: the stored schema has {what} {stored}, got {asked}; pass the stored one."
             )
     if source.columns is not None:
-        check_names(source.name, source.columns, targets, [f.name for f in schema.features], *roles)
+        check_names(source.name, source.columns, replace(roles, features=[f.name for f in schema.features]))

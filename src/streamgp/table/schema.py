@@ -1,13 +1,13 @@
 """The schema of a stream's columns: inferred once from its first rows, kept with the checkpoint."""
 
 import difflib
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
+from streamgp.numerics.checkpoint.encoding import register
 from streamgp.table import cells
 from streamgp.table.calendar import AUTO, calendar_names
 from streamgp.table.dates import Order, find_order, why_unreadable
@@ -42,6 +42,7 @@ def effect_names(name: str, count: int) -> list[str]:
     return [name] if count == 1 else [f"{name} {i}" for i in range(1, count + 1)]
 
 
+@register
 @dataclass(frozen=True)
 class Feature:
     """One input column.
@@ -70,6 +71,7 @@ class Feature:
         return [self.name]
 
 
+@register
 @dataclass(frozen=True)
 class Schema:
     """How the columns of a file become X, y and times.
@@ -153,51 +155,32 @@ class Schema:
         others = [name for name in (self.time, self.exposure, self.arrives) if name is not None]
         return list(dict.fromkeys((*(feature.name for feature in self.features), *self.targets, *others)))
 
-    def to_json(self) -> str:
-        """Write the schema as one JSON object."""
-        return json.dumps(asdict(self))
 
-    @classmethod
-    def from_json(cls, document: str) -> "Schema":
-        """Read back what `to_json` wrote.
+@dataclass(frozen=True)
+class Roles:
+    """What a user names columns of a file for.
 
-        Raises
-        ------
-        DataError
-            If the document is not a schema.
-        """
-        try:
-            fields = json.loads(document)
-            features = tuple(Feature(f["name"], f["kind"], tuple(f["levels"])) for f in fields["features"])
-            labels = fields["labels"]
-            return cls(
-                features=features,
-                targets=tuple(fields["targets"]),
-                time=fields["time"],
-                time_is_text=fields["time_is_text"],
-                dropped=dict(fields["dropped"]),
-                constant=tuple(fields["constant"]),
-                task=fields["task"],
-                labels=None if labels is None else ClassNames(**labels | {"names": tuple(labels["names"])}),
-                exposure=fields["exposure"],
-                notes=tuple(fields["notes"]),
-                arrives=fields["arrives"],
-                orders=dict(fields["orders"]),
-                decimals=dict(fields["decimals"]),
-            )
-        except (ValueError, KeyError, TypeError) as error:
-            raise DataError(f"schema: expected the JSON of a stored schema, got something else ({error}).") from error
+    Attributes
+    ----------
+    targets, features
+        Those to predict, and those to predict from: None, all that have no other role.
+    time, exposure, arrives
+        Those of times, of an exposure, and of when labels are known.
+    """
+
+    targets: Sequence[str]
+    features: Sequence[str] | None = None
+    time: str | None = None
+    exposure: str | None = None
+    arrives: str | None = None
+
+    @property
+    def others(self) -> list[str]:
+        """Return the columns that are neither targets nor features."""
+        return [name for name in (self.time, self.exposure, self.arrives) if name is not None]
 
 
-def check_names(
-    file: str,
-    columns: Sequence[str],
-    targets: Sequence[str],
-    features: Sequence[str] | None,
-    time: str | None,
-    exposure: str | None = None,
-    arrives: str | None = None,
-) -> None:
+def check_names(file: str, columns: Sequence[str], roles: Roles) -> None:
     """Check that each requested column exists and has one role.
 
     Raises
@@ -206,10 +189,11 @@ def check_names(
         For a name that is not in the file (with the nearest that is), one asked for twice, or a
         target or an exposure with another role.
     """
+    targets, features, time, exposure = roles.targets, roles.features or (), roles.time, roles.exposure
     _check_unique(file, "the columns", columns)
     _check_unique(file, "the targets", targets)
-    _check_unique(file, "the features", features or ())
-    for name in (*targets, *(features or ()), *(name for name in (time, exposure, arrives) if name is not None)):
+    _check_unique(file, "the features", features)
+    for name in (*targets, *features, *roles.others):
         if name not in columns:
             near = difflib.get_close_matches(name, columns, n=1, cutoff=0.5)
             guess = f" (did you mean '{near[0]}'?)" if near else ""
@@ -218,18 +202,18 @@ def check_names(
                 f"{file}: there is no column '{name}'{guess}; the columns are {_listing(columns)}{quoting}."
             )
     for name in targets:
-        if name in (features or ()) or name == time:
+        if name in features or name == time:
             role = "the time column" if name == time else "a feature"
             raise DataError(f"{file}: column '{name}' is a target and cannot also be {role}; name it only once.")
-    if exposure is not None and exposure in (*targets, *(features or ()), time):
+    if exposure is not None and exposure in (*targets, *features, time):
         raise DataError(
             f"{file}: column '{exposure}' is the exposure and cannot also be a target, a feature or the time; name "
             f"it only once."
         )
-    if arrives is not None and arrives in (*targets, *(features or ()), time, exposure):
+    if roles.arrives is not None and roles.arrives in (*targets, *features, time, exposure):
         raise DataError(
-            f"{file}: column '{arrives}' says when labels arrive and cannot also be a target, a feature, the time or "
-            f"the exposure; name it only once."
+            f"{file}: column '{roles.arrives}' says when labels arrive and cannot also be a target, a feature, the "
+            f"time or the exposure; name it only once."
         )
 
 
@@ -267,12 +251,9 @@ def check_marks(
 def infer_schema(
     file: str,
     columns: Mapping[str, Column],
-    targets: Sequence[str],
-    features: Sequence[str] | None,
-    time: str | None,
+    roles: Roles,
+    *,
     needs_features: bool = True,
-    exposure: str | None = None,
-    arrives: str | None = None,
     calendar: Sequence[str] = (),
     marks: Marks = NO_MARKS,
 ) -> Schema:
@@ -284,8 +265,8 @@ def infer_schema(
         Its name, for error messages.
     columns
         The cells of the first rows, column by column.
-    targets, features, time, exposure, arrives
-        The columns' roles; without `features`, all columns that have no other role.
+    roles
+        What the user names columns for.
     needs_features
         Whether there must be a feature.
     calendar
@@ -300,12 +281,12 @@ def infer_schema(
         If a column that was named cannot be a feature, if no feature is left although one is needed, if the
         time column holds neither numbers nor ISO dates, or if there are no dates for the calendar.
     """
-    named = features is not None
+    targets, time, named = roles.targets, roles.time, roles.features is not None
     texts = {name: each for name, each in columns.items() if name not in targets and not isinstance(each, np.ndarray)}
     orders: dict[str, Order] = {name: order for name, each in texts.items() if (order := find_order(each))}
     decimals = marks.decimals
-    others = (*targets, time, exposure, arrives)
-    candidates = features if features is not None else [c for c in columns if c not in others]
+    others = (*targets, *roles.others)
+    candidates = roles.features if roles.features is not None else [c for c in columns if c not in others]
     kept, dropped = [], {}
     for name in candidates:
         counts = not name and not named and _counts_rows(columns[name])
@@ -346,8 +327,8 @@ def infer_schema(
         time_is_text=time_is_text,
         dropped=dropped,
         constant=tuple(feature.name for feature in kept if _is_constant(feature, columns[feature.name], decimals)),
-        exposure=exposure,
-        arrives=arrives,
+        exposure=roles.exposure,
+        arrives=roles.arrives,
         orders=orders,
         decimals=decimals,
         notes=tuple(marks.notes),

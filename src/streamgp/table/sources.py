@@ -5,6 +5,7 @@ import io
 import json
 import os
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from itertools import chain, islice
@@ -73,11 +74,8 @@ def peek_columns(source: str) -> list[str]:
     return []
 
 
-class CsvSource:
-    """Comma-separated values (or semicolons, tabs, bars, blanks) below one line of column names.
-
-    Lines before that one are skipped where the lines below show that they are no part of the table.
-    """
+class _LinesSource(ABC):
+    """A file of text, read line by line."""
 
     total_rows: int | None = None
 
@@ -88,6 +86,33 @@ class CsvSource:
         self.orders: dict[str, list[str]] = {}
         self._lines = lines
         self.next_row = 0
+
+    @property
+    def bytes_read(self) -> int | None:
+        """Return how much of `bytes_total` has been read."""
+        return self._lines.bytes_read
+
+    @abstractmethod
+    def _records(self) -> Iterator[Any]:
+        """Yield what is not blank, a row each."""
+
+    def skip(self, count: int) -> None:
+        """Skip the next `count` rows."""
+        self.next_row += sum(1 for _ in islice(self._records(), count))
+
+    def close(self) -> None:
+        """Close the file, if the source opened it."""
+        self._lines.close()
+
+
+class CsvSource(_LinesSource):
+    """Comma-separated values (or semicolons, tabs, bars, blanks) below one line of column names.
+
+    Lines before that one are skipped where the lines below show that they are no part of the table.
+    """
+
+    def __init__(self, lines: Lines) -> None:
+        super().__init__(lines)
         try:
             sample = list(islice(lines, SAMPLE))
             layout = find_layout(sample)
@@ -104,11 +129,6 @@ class CsvSource:
             lines.close()
             raise DataError(f"{self.name}: expected a first line of column names, got {header or 'no text at all'}.")
         self.columns: list[str] = header_names(header, layout.separator)
-
-    @property
-    def bytes_read(self) -> int | None:
-        """Return how much of `bytes_total` has been read."""
-        return self._lines.bytes_read
 
     def _records(self) -> Iterator[tuple[int, list[str] | str]]:
         """Yield the records that are not blank, each with its line; in place of a malformed one, its fault."""
@@ -152,43 +172,21 @@ class CsvSource:
             return "expected data, got the column names again"
         return None
 
-    def skip(self, count: int) -> None:
-        """Skip the next `count` rows."""
-        self.next_row += sum(1 for _ in islice(self._records(), count))
 
-    def close(self) -> None:
-        """Close the file, if the source opened it."""
-        self._lines.close()
-
-
-class JsonSource:
+class JsonSource(_LinesSource):
     """JSON lines: one object in each line, whose keys name the columns."""
 
-    total_rows: int | None = None
     columns: list[str] | None = None
     separator: str | None = None
 
-    def __init__(self, lines: Lines) -> None:
-        self.name = lines.name
-        self.bytes_total = lines.bytes_total
-        self.selected: list[str] | None = None
-        self.orders: dict[str, list[str]] = {}
-        self._lines = lines
-        self.next_row = 0
-
-    @property
-    def bytes_read(self) -> int | None:
-        """Return how much of `bytes_total` has been read."""
-        return self._lines.bytes_read
-
-    def _filled(self) -> Iterator[str]:
+    def _records(self) -> Iterator[str]:
         return (line for line in self._lines if not line.isspace())
 
     def read(self, count: int) -> Block:
         """Read the next rows, `count` at most; none only at the end of the file."""
         records: list[dict[str, Any]] = []
         lines, faults = [], {}
-        for line in islice(self._filled(), count):
+        for line in islice(self._records(), count):
             try:
                 record = json.loads(line)
             except (ValueError, RecursionError) as error:
@@ -204,14 +202,6 @@ class JsonSource:
         block = Block(columns, self.next_row, len(records), faults, lines)
         self.next_row += len(records)
         return block
-
-    def skip(self, count: int) -> None:
-        """Skip the next `count` rows."""
-        self.next_row += sum(1 for _ in islice(self._filled(), count))
-
-    def close(self) -> None:
-        """Close the file, if the source opened it."""
-        self._lines.close()
 
 
 def _json_column(name: str, records: list[dict[str, Any]]) -> list[Cell]:

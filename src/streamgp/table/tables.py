@@ -15,7 +15,7 @@ from streamgp.table.lines import Readable
 from streamgp.table.numbers import Column, is_missing, to_numbers
 from streamgp.table.readers import Missing
 from streamgp.table.reading import AS_FOUND, Reading
-from streamgp.table.schema import TEXT, DataError, check_marks, check_names, infer_schema
+from streamgp.table.schema import TEXT, DataError, Roles, check_marks, check_names, infer_schema
 from streamgp.table.sources import open_source
 
 INFER_ROWS = 1_000  # rows that decide the kinds of the columns
@@ -99,11 +99,12 @@ class Table:
             if not self._head.size:
                 raise DataError(f"{self.name}: the file has no data rows; expected some below the column names.")
             others = [] if label is None else [label]
-            check_names(self.name, list(self._head.columns), others, features, None)
+            roles = Roles(others, features)
+            check_names(self.name, list(self._head.columns), roles)
             columns = self._head.sound_columns()
             of_numbers = {name: column for name, column in columns.items() if name != label}
             marks = check_marks(self.name, of_numbers, self._source.separator, reading.decimal)
-            schema = infer_schema(self.name, columns, others, features, None, needs_features=False, marks=marks)
+            schema = infer_schema(self.name, columns, roles, needs_features=False, marks=marks)
             kinds = {feature.name: feature.kind for feature in schema.features}
             text = [name for name, kind in kinds.items() if kind in TEXT]
             if text and features is not None:

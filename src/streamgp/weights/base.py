@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from streamgp.numerics.arrays import AnyArray, logsumexp, namespace
+from streamgp.numerics.module import Module
 
 # What an outlier is worth to every expert at least, in each output: as if it came from anywhere within fifty
 # deviations of the target. So an expert that foresees a rare event gains on those that take it for a glitch, but not
@@ -41,6 +42,33 @@ class WeightRule(Protocol):
 
 quiet = np.errstate(divide="ignore", invalid="ignore", over="ignore")
 """In NumPy, as in JAX, weights and densities of zero have logarithms, and warn nobody."""
+
+
+class LogWeights(Module):
+    """A rule whose state is the log weights for the next row: Bayes' rule, and then what the rule does to them."""
+
+    @property
+    def shuts_down(self) -> bool:
+        """Return whether a weight may become exactly zero and stay so: none does."""
+        return False
+
+    @quiet
+    def init(self, log_prior: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
+        """Start from the prior, as it is after `moved`."""
+        return self.moved(log_prior)
+
+    def predict(self, state: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
+        """Return the state: the log weights for the next row."""
+        return state
+
+    @quiet
+    def update(self, state: Float[AnyArray, " k"], log_density: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
+        """Apply Bayes' rule, then `moved`."""
+        return self.moved(posterior(state, log_density))
+
+    def moved(self, log_weights: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
+        """Return what becomes of log weights from one row to the next; in Bayes' rule, nothing."""
+        return log_weights
 
 
 class Weighed(NamedTuple):

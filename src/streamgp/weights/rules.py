@@ -1,7 +1,4 @@
-"""Single rules of weighing experts.
-
-The state of each rule here is the log weights for the next row, so that `predict` only reads it.
-"""
+"""Single rules of weighing experts."""
 
 from collections.abc import Sequence
 from math import log
@@ -12,12 +9,12 @@ from jaxtyping import Float, Int
 
 from streamgp.numerics.arrays import AnyArray, logsumexp, namespace
 from streamgp.numerics.checkpoint.encoding import register
-from streamgp.numerics.module import Module, static_field
-from streamgp.weights.base import WeightRule, fresh_start, normalised, posterior, quiet, relative
+from streamgp.numerics.module import static_field
+from streamgp.weights.base import LogWeights, WeightRule, fresh_start, normalised, posterior, quiet, relative
 
 
 @register
-class BMA(Module):
+class BMA(LogWeights):
     """Bayesian model averaging: the weight of an expert is its posterior probability.
 
     Parameters
@@ -36,15 +33,6 @@ class BMA(Module):
         return self.threshold > 0.0
 
     @quiet
-    def init(self, log_prior: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
-        """Start from the prior."""
-        return log_prior
-
-    def predict(self, state: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
-        """Return the posterior so far."""
-        return state
-
-    @quiet
     def update(self, state: Float[AnyArray, " k"], log_density: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
         """Apply Bayes' rule, then drop weights below the threshold."""
         state = posterior(state, log_density)
@@ -54,7 +42,7 @@ class BMA(Module):
 
 
 @register
-class Share(Module):
+class Share(LogWeights):
     """Switching inside groups of experts: each passes `rate` of its weight to every other of its group.
 
     One group of all K experts is fixed share (Herbster and Warmuth 1998; Lu et al. 2022, Eq. as4, with
@@ -79,8 +67,6 @@ class Share(Module):
     background: float = static_field()
     num_groups: int = static_field()
 
-    shuts_down = False
-
     @property
     def matrix(self) -> Float[np.ndarray, "k k"]:
         """Return the transition matrix Q, Q[i, j] = Pr(now i | before j); its columns sum to one."""
@@ -91,21 +77,8 @@ class Share(Module):
         switch = np.where(eye, stay, np.where(same, self.rate, 0.0))
         return (1.0 - self.background) * switch + self.background / len(self.groups)
 
-    @quiet
-    def init(self, log_prior: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
-        """Start from the prior after one switch."""
-        return self._switch(log_prior)
-
-    def predict(self, state: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
-        """Return the weights after the switch."""
-        return state
-
-    @quiet
-    def update(self, state: Float[AnyArray, " k"], log_density: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
-        """Apply Bayes' rule, then switch."""
-        return self._switch(posterior(state, log_density))
-
-    def _switch(self, log_weights: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
+    def moved(self, log_weights: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
+        """Return the weights after a switch."""
         K, xp = len(self.groups), namespace(log_weights, self.groups)
         if self.num_groups == 1 and self.rate > 0.0:
             # Rounding may take 1 - rate K, zero at the least, below it.
@@ -126,7 +99,7 @@ class Share(Module):
 
 
 @register
-class Markov(Module):
+class Markov(LogWeights):
     """Switching by any transition matrix: ``w <- Q w``, predict, then Bayes' rule.
 
     Parameters
@@ -137,28 +110,13 @@ class Markov(Module):
 
     matrix: Float[AnyArray, "k k"]
 
-    shuts_down = False
-
-    @quiet
-    def init(self, log_prior: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
-        """Start from the prior after one transition."""
-        return self._switch(log_prior)
-
-    def predict(self, state: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
-        """Return the weights after the transition."""
-        return state
-
-    @quiet
-    def update(self, state: Float[AnyArray, " k"], log_density: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
-        """Apply Bayes' rule, then the transition."""
-        return self._switch(posterior(state, log_density))
-
-    def _switch(self, log_weights: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
+    def moved(self, log_weights: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
+        """Return the weights after a transition."""
         return logsumexp(namespace(self.matrix).log(self.matrix) + log_weights[None, :])
 
 
 @register
-class DMA(Module):
+class DMA(LogWeights):
     """Dynamic model averaging (Raftery, Karny and Ettler 2010): ``w <- w^forgetting``, predict, then Bayes.
 
     It is Bayes with likelihoods that fade: before row t the log weight of an expert is, up to a constant, the sum
@@ -183,32 +141,17 @@ class DMA(Module):
 
     forgetting: float = static_field(default=0.99)
 
-    shuts_down = False
-
     def __post_init__(self) -> None:
         if not 0.0 < self.forgetting < 1.0:
             raise ValueError(f"DMA: expected a forgetting exponent in (0, 1), got {self.forgetting}; 1 would be BMA")
 
-    @quiet
-    def init(self, log_prior: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
-        """Start from the faded prior."""
-        return self._forget(log_prior)
-
-    def predict(self, state: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
+    def moved(self, log_weights: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
         """Return the faded weights."""
-        return state
-
-    @quiet
-    def update(self, state: Float[AnyArray, " k"], log_density: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
-        """Apply Bayes' rule, then fade."""
-        return self._forget(posterior(state, log_density))
-
-    def _forget(self, log_weights: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
         return normalised(self.forgetting * log_weights)
 
 
 @register
-class SoftBayes(Module):
+class SoftBayes(LogWeights):
     """Soft-Bayes (Orseau, Lattimore and Legg 2017): ``w <- w (1 - rate + rate p / sum_j w_j p_j)``.
 
     It aims at the best lasting blend of the experts rather than at the best expert: the regret to the best fixed
@@ -226,20 +169,9 @@ class SoftBayes(Module):
 
     rate: float = static_field(default=0.1)
 
-    shuts_down = False
-
     def __post_init__(self) -> None:
         if not 0.0 < self.rate < 1.0:
             raise ValueError(f"SoftBayes: expected a learning rate in (0, 1), got {self.rate}; 1 would be BMA")
-
-    @quiet
-    def init(self, log_prior: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
-        """Start from the prior."""
-        return log_prior
-
-    def predict(self, state: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
-        """Return the weights so far."""
-        return state
 
     @quiet
     def update(self, state: Float[AnyArray, " k"], log_density: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:

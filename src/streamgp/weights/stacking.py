@@ -19,7 +19,7 @@ from streamgp.numerics.arrays import AnyArray, logsumexp, namespace
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.linalg import cholesky, cholesky_solve
 from streamgp.numerics.module import Module, static_field
-from streamgp.weights.base import fresh_start, normalised, quiet, relative
+from streamgp.weights.base import LogWeights, fresh_start, normalised, quiet, relative
 
 # A weight below e^-this can gain no more at one row: the logs of the weights stay finite, whatever the densities.
 _MAX_LOG_RATIO = np.log(1e12)
@@ -28,7 +28,7 @@ _MAX_STEPS = 60
 
 
 @register
-class ExponentiatedGradient(Module):
+class ExponentiatedGradient(LogWeights):
     """Stacking by exponentiated gradient: ``w <- w exp(rate x)``, normalised (Helmbold et al. 1998).
 
     With G_t = max_k x_k of row t, the log loss over T rows exceeds that of any sequence of blends u with S switches
@@ -58,22 +58,11 @@ class ExponentiatedGradient(Module):
     rate: float = static_field(default=0.05)
     share: float = static_field(default=0.0)
 
-    shuts_down = False
-
     def __post_init__(self) -> None:
         if not 0.0 < self.rate < np.inf:
             raise ValueError(f"ExponentiatedGradient: expected a positive learning rate, got {self.rate}")
         if not 0.0 <= self.share < 1.0:
             raise ValueError(f"ExponentiatedGradient: expected a share in [0, 1), got {self.share}")
-
-    @quiet
-    def init(self, log_prior: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
-        """Start from the prior after one fresh start."""
-        return fresh_start(log_prior, self.share)
-
-    def predict(self, state: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
-        """Return the weights so far."""
-        return state
 
     @quiet
     def update(self, state: Float[AnyArray, " k"], log_density: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
@@ -84,7 +73,11 @@ class ExponentiatedGradient(Module):
         ratio = xp.exp(xp.minimum(log_density - total, _MAX_LOG_RATIO))
         raised = xp.where(xp.isfinite(total), state + self.rate * ratio, state)
         # The maximum may be 1e10, and the logarithm of a sum would be lost in rounding beside it.
-        return fresh_start(normalised(raised - raised.max()), self.share)
+        return self.moved(normalised(raised - raised.max()))
+
+    def moved(self, log_weights: Float[AnyArray, " k"]) -> Float[AnyArray, " k"]:
+        """Return the weights after a fresh start."""
+        return fresh_start(log_weights, self.share)
 
 
 @register

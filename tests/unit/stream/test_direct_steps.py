@@ -9,6 +9,7 @@ from sklearn.preprocessing import StandardScaler
 
 from streamgp.stream.direct_steps import CORRELATION, LEVELS, Direct, averaged, direct, with_harmonics
 from streamgp.stream.recent_rows import FEWEST_ROWS, MOST_NUMBERS, MOST_ROWS, RecentRows
+from streamgp.stream.structural import COMPONENTS, forecasts, waves
 
 DAY, STEPS = 12, 30
 
@@ -35,12 +36,14 @@ def test_means_are_those_of_ridge_regressions(seasons: list[int]):
     for h in (2, DAY, DAY + 1, STEPS):
         least = max([h + 1, *(max(s * -(-h // s), s + h) for s in seasons)])
         for e, y in enumerate(recent.y.T):
+            said = [forecasts(y, waves(n + STEPS, seasons), component) for component in COMPONENTS] if seasons else []
             rows = []
             for row in [*range(least, n), n + h - 1]:
                 back = [h, h + 1]
                 for season in seasons:
                     back += [next(k * season for k in range(1, 99) if k * season >= h), h + season]
                 known = [y[row - each] for each in sorted({*back})]
+                known += [each[row - h + 1, h - 1] for each in said]  # when the last one known was row - h
                 rows.append([*known, *(recent.X[row, :2] if row < n else ahead[h - 1, :2])])
             scaler, target = StandardScaler(), y[least:]
             Z = scaler.fit_transform(np.array(rows)[:-1])

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from streamgp.table import DataError, Schema, open_rows
+from streamgp.table import DataError, open_rows
 from streamgp.table.cells import A_DATE
 
 
@@ -313,12 +313,6 @@ def test_schema_of_another_file(tmp_path: Path) -> None:
     for options in ({"target": "x"}, {"time": "x"}, {"features": ["v"]}):
         with pytest.raises(DataError, match="the stored schema has"):
             drain(path, schema=schema, **options)
-
-
-@pytest.mark.parametrize("document", ["", "[]", "{}", '{"features": [{"name": "x"}]}'])
-def test_schema_that_is_none(document: str) -> None:
-    with pytest.raises(DataError, match="expected the JSON of a stored schema"):
-        Schema.from_json(document)
 
 
 @pytest.mark.parametrize("option", [{"chunk": 0}, {"max_rows": 0}, {"skip_rows": -1}, {"infer_rows": 0}])

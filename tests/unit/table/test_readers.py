@@ -17,7 +17,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from streamgp.table import DataError, Schema, open_rows
+from streamgp.numerics.checkpoint.encoding import decode, encode
+from streamgp.table import DataError, open_rows
 
 
 def write(path: Path, text: str) -> Path:
@@ -221,7 +222,7 @@ def test_resuming_gives_the_rows_and_counts_of_an_unbroken_reading(
 
     for stop in (1, 2, 4, len(unbroken)):
         last, skipped, unseen = unbroken[stop - 1]
-        stored = Schema.from_json(reader.schema.to_json())
+        stored = decode(*encode(reader.schema), {})
         with open_rows(path, schema=stored, skip_rows=int(last.rows[-1]) + 1, **options) as resumed:
             rest = list(resumed)
         assert len(rest) == len(unbroken) - stop

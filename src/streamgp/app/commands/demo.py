@@ -23,7 +23,7 @@ def demo(
         if fleet:
             keyed_commands("--fleet").demo(out)
             return
-        from streamgp.app.run_stream import run_stream
+        from streamgp.app.run_stream import opened_run
         from streamgp.app.settings import RunSettings
         from streamgp.models.registry import make_spec
         from streamgp.models.target_options import AUTO
@@ -42,7 +42,9 @@ def demo(
             command=shlex.join(words),
         )
         start(None)
-        report_run(settings, run_stream(settings), None)
+        with opened_run(settings) as live:
+            outcome = live.run()
+        report_run(settings, outcome, None)
 
 
 def written(out: Path, table: Path, write: Callable[[Path], Any]) -> Any:

@@ -269,7 +269,7 @@ def run(
         model, options, horizon, task, target, exposure=exposure, alarms=alarms, data=data, reading=reading
     )
     with sentences():
-        from streamgp.app.run_stream import run_stream
+        from streamgp.app.run_stream import opened_run
         from streamgp.app.settings import RunSettings
         from streamgp.models.registry import make_spec
 
@@ -306,7 +306,9 @@ def run(
             **shared,
         )
         start(json)
-        report_run(settings, run_stream(settings), json)
+        with opened_run(settings) as live:
+            outcome = live.run()
+        report_run(settings, outcome, json)
 
 
 def start(json: str | None) -> None:

@@ -14,8 +14,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from streamgp.filters.noise import NoiseKinds, NoiseState
-from streamgp.likelihoods import Predictive, noise_by_input
-from streamgp.likelihoods.noise_by_input import NoiseByInput
+from streamgp.likelihoods import Predictive, noise_features
+from streamgp.likelihoods.noise_by_input import NoiseByInput, squared_scores
 from streamgp.likelihoods.recalibration_by_spread import RecalibrationBySpread, log_spread
 from streamgp.models.gaussian.target_values import mixed_levels, target_levels, target_values
 from streamgp.numerics import tree
@@ -180,11 +180,11 @@ def learn_from_targets(
         made = drop_non_finite(before.log_weights, loc, var)
     u = None if levels is None and layer is None else mixed_levels(ready[0], below)
     if layer is not None and inputs is not None and u is not None:
-        phi = phi_due = noise_by_input.features(inputs[1], inputs[0], *made)
+        phi, later = noise_features.features(inputs[1], inputs[0], *made), None
         if pending is not None and state.pending is not None:
-            phi_due = schedule.pop_due(state.pending.features, phi)
-            pending = replace(pending, features=schedule.remaining(state.pending.features, phi))
-        layer, factor_due, factor = _learn_layer(layer, phi, phi_due, u, scored, flagged)
+            phi, later = schedule.pop_due(state.pending.features, phi), phi
+            pending = replace(pending, features=schedule.remaining(state.pending.features, later))
+        layer, factor_due, factor = layer.learn_rows(phi, squared_scores(u, scored, flagged), later)
         made = _widened(made, factor)
         ready = made if pending is None else _widened(ready, factor_due)
         if levels is not None:
@@ -196,26 +196,6 @@ def learn_from_targets(
     loc = xp.where(mask[:, None, None], loc, xp.nan)
     predictive = Predictive(log_weights, loc, var, dof, recalibration=shares, noise=factor)
     return ScoringState(weights, noise, pending, levels, layer), predictive, rules, flagged, scores
-
-
-def _learn_layer(
-    layer: NoiseByInput,
-    phi: Float[AnyArray, "n e l"],
-    phi_due: Float[AnyArray, "n e l"],
-    u: Float[AnyArray, "n e"],
-    scored: Bool[AnyArray, " n"],
-    flagged: Bool[AnyArray, " n"] | None,
-) -> tuple[NoiseByInput, Float[AnyArray, "n e"], Float[AnyArray, "n e"]]:
-    """Learn at which levels u targets came, by features that were due; return the factors of these and of those made.
-
-    What is made after a row counts that row, what is due in it does not.
-    """
-    after, mean, share = layer.learn_rows(phi_due, noise_by_input.squared_scores(u, scored, flagged))
-    factor_due = noise_by_input.variance_factor(mean, share, phi_due)
-    if phi is phi_due:
-        return after, factor_due, factor_due
-    mean, share = _after_each(mean, after.mean), _after_each(share, after.share)
-    return after, factor_due, noise_by_input.variance_factor(mean, share, phi)
 
 
 def _widened(mixture: _Mixture, factor: Float[AnyArray, "n e"]) -> _Mixture:

@@ -6,7 +6,7 @@ from jaxtyping import Bool, Float, Int
 from streamgp.filters.engine.blocks import join_groups
 from streamgp.filters.kalman import Predicted
 from streamgp.filters.noise import NoiseKinds
-from streamgp.likelihoods import Predictive, noise_by_input
+from streamgp.likelihoods import Predictive, noise_features
 from streamgp.likelihoods.recalibration_by_spread import log_spread
 from streamgp.models.contract import Info
 from streamgp.models.gaussian.delayed_feedback import ScoringState, add_noise, drop_non_finite, learn_from_targets
@@ -41,7 +41,7 @@ def mix(
     log_weights, loc, var = drop_non_finite(log_weights, loc, var)
     factor = shares = None
     if scoring.layer is not None and inputs is not None:
-        factor = scoring.layer.factor(noise_by_input.features(inputs[1], inputs[0], log_weights, loc, var))
+        factor = scoring.layer.factor(noise_features.features(inputs[1], inputs[0], log_weights, loc, var))
         var = var * factor[:, None]
     if scoring.levels is not None:
         shares = scoring.levels.shares(log_spread(log_weights, loc, var))

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 
 from streamgp.filters.engine import cpu, devices
 from streamgp.filters.engine.blocks import Group, group_by_shape, split_by_group, stack
@@ -18,6 +18,7 @@ from streamgp.filters.kalman import ExpertVariances, prior_state
 from streamgp.filters.noise import CONSTANT_NOISE, NoiseKinds
 from streamgp.likelihoods import Predictive
 from streamgp.likelihoods.noise_by_input import NoiseByInput
+from streamgp.likelihoods.noise_features import NoiseInputs
 from streamgp.likelihoods.recalibration_by_spread import RecalibrationBySpread
 from streamgp.models.agreement import check_ensemble
 from streamgp.models.contract import Described, Info, RowEngine, StreamModel
@@ -59,7 +60,7 @@ class Ensemble(StreamModel):
     guarded: bool = static_field(default=False)
     recalibrated: bool = static_field(default=False)
     rests: bool = static_field(default=False)
-    noise_inputs: Int[AnyArray, " d"] | None = None
+    noise_inputs: NoiseInputs | None = None
 
     @property
     def num_experts(self) -> int:
@@ -87,7 +88,7 @@ class Ensemble(StreamModel):
         noise = self.noise.init(len(self.order), self.num_outputs) if self.noise.adapt else None
         layer = None
         if self.noise_inputs is not None:
-            layer = NoiseByInput.start(self.num_outputs, len(self.noise_inputs))
+            layer = NoiseByInput.start(self.num_outputs, cpu.as_numpy(self.noise_inputs))
         pending = (
             PendingForecasts.empty(horizon, len(self.order), self.num_outputs, noise, layer) if horizon else None
         )
@@ -247,7 +248,7 @@ class Ensemble(StreamModel):
 
     def inputs_of(self, X: Float[AnyArray, "n d"]) -> tuple[AnyArray, AnyArray] | None:
         """Return the inputs of rows, and which of them the noise follows; None where it follows none."""
-        return None if self.noise_inputs is None else (X, self.noise_inputs)
+        return None if self.noise_inputs is None else (X, self.noise_inputs.which)
 
     def resting_after(self, state: EnsembleState, info: Info, seen: AnyArray, clock: AnyArray) -> Resting | None:
         """Return who rests, and how the others did, after some rows."""
@@ -285,7 +286,7 @@ def ensemble(
     guarded: bool = False,
     recalibrated: bool = False,
     rests: bool = False,
-    noise_inputs: Int[AnyArray, " d"] | None = None,
+    noise_inputs: NoiseInputs | None = None,
 ) -> Ensemble:
     """Group experts by shape into one model.
 
@@ -312,7 +313,7 @@ def ensemble(
     rests
         Whether filters of next to no weight rest (see `streamgp.models.gaussian.resting`).
     noise_inputs
-        The inputs that the noise follows (see `streamgp.likelihoods.noise_by_input`); None: it follows none.
+        The inputs that the noise follows (see `streamgp.likelihoods.noise_features`); None: it follows none.
     """
     if not experts:
         raise ValueError("ensemble: expected at least one expert, got none")

@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 
 from streamgp.filters.dynamics import Dynamics
 from streamgp.filters.engine.blocks import member
-from streamgp.likelihoods import noise_by_input, recalibration
+from streamgp.likelihoods import noise_features, recalibration
 from streamgp.models.gaussian.model import Ensemble
 from streamgp.models.gaussian.state import EnsembleState
 from streamgp.numerics import mixtures, tree
@@ -56,7 +56,9 @@ class Paths:
     ) -> None:
         self._rng, self._n, self._outputs = rng, n, model.num_outputs
         self._time_unit = float(model.time_unit)
-        self._inputs, self._layer = model.noise_inputs, tree.map(np.asarray, state.layer)
+        inputs = model.noise_inputs
+        self._inputs = None if inputs is None else np.asarray(inputs.which)
+        self._layer = tree.map(np.asarray, state.layer)
         self._levels = tree.map(np.asarray, state.levels)
         kinds = len(model.noise)
         filters = tree.map(np.asarray, state.filters)
@@ -129,7 +131,7 @@ class Paths:
         """Return by how much the noise by input widens rows; each path's mean and noise stand for the mixture's."""
         if self._layer is None or self._inputs is None:
             return 1.0
-        return np.sqrt(self._layer.factor(noise_by_input.of_moments(self._inputs, X, mean, variance)))
+        return np.sqrt(self._layer.factor(noise_features.of_moments(self._inputs, X, mean, variance)))
 
     def recalibrated(self, y: Float[np.ndarray, "n e"]) -> Float[np.ndarray, "n e"]:
         """Return a row of all paths moved, in its order, to recalibrated quantiles; its mean stays as it is."""

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from streamgp.filters.noise import NoiseKinds, NoiseState
-from streamgp.likelihoods import noise_by_input, recalibration, trimmed
+from streamgp.likelihoods import noise_by_input, noise_features, recalibration, trimmed
 from streamgp.likelihoods.recalibration_by_spread import log_spread
 from streamgp.models.gaussian.delayed_feedback import ScoringState, drop_non_finite, fill_missing_density
 from streamgp.models.gaussian.scoring_kernel import Learners, ScoringKernel, Sizes, is_compiled
@@ -143,7 +143,7 @@ class RowScoring:
         log_weights, means, variances = drop_non_finite(self.log_weights, means, variances)
         phi = factor = spread = shares = None
         if layer is not None:
-            phi = noise_by_input.features(self._inputs, row, *_one(log_weights, means, variances))
+            phi = noise_features.features(self._inputs, row, *_one(log_weights, means, variances))
             factor = layer.factor(phi)[0]
             variances = variances * factor
         if levels is not None:

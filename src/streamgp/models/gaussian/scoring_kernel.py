@@ -11,18 +11,19 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from streamgp.filters.noise import NoiseKinds, NoiseState
-from streamgp.likelihoods import noise_by_input, recalibration, recalibration_by_spread
+from streamgp.likelihoods import noise_by_input, noise_features, recalibration, recalibration_by_spread
 from streamgp.likelihoods.noise_by_input import NoiseByInput
 from streamgp.likelihoods.recalibration_by_spread import RecalibrationBySpread
+from streamgp.numerics import tree
 from streamgp.numerics.native import address, function, structure
 from streamgp.weights.stacked import StackedRules
 
 # The fields of `scoring_t`, in order.
 _COUNTS = "filters", "kinds", "outputs", "here", "inputs", "factors", "rests"
-_NUMBERS = "least", "trim", *noise_by_input.FEATURE_CONSTANTS
+_OF_LAYER = noise_by_input.LEVELS | noise_features.KERNEL_CONSTANTS
+_NUMBERS = "least", "trim", *_OF_LAYER
 _GIVEN = "rules", "noise", "is_here", "log_weights", "log_rho", "is_constant", "shapes", "rates", "errors"
-_GIVEN += "layer", "prior_var", "mean", "cov", "share", "which", "map_rules"
-_GIVEN += "std_factors", "counts", "helps", "spread"
+_GIVEN += "layer", "which", "map_rules", "std_factors", "counts", "helps", "spread"
 _OF_ROW = "filter_loc", "filter_var", "row", "y", "is_outlier"
 _FOUND = "loc", "var", "dof", "left", "weights", "each", "sound_loc", "wider", "phi", "factor"
 _FOUND += "log_spread", "shares", "moments", "density", "outlying", "below", "u", "room"
@@ -78,7 +79,7 @@ class ScoringKernel:
     ) -> None:
         F, J, E, width = sizes
         factors = len(recalibration.STD_FACTORS)
-        K, L = F * J, 0 if which is None else noise_by_input.num_features(len(which))
+        K, L = F * J, 0 if which is None else noise_features.num_features(len(which))
         self.log_weights = rules.log_mixed()
         here = None if isinstance(rules.here, slice) else np.asarray(rules.here, np.int64)
         found = self._learners(learners, kinds, F, E)
@@ -91,7 +92,7 @@ class ScoringKernel:
             "std_factors": recalibration.STD_FACTORS,
         }
         self._has = [each is not None for each in learners]
-        room = K + 2 * F * E + E * (L + 2) + 2 * L + 2 * K + rules.kernel.room
+        room = K + 2 * F * E + 2 * E + 2 * L + 2 * K + rules.kernel.room
         empty = dict.fromkeys(("loc", "var", "sound_loc", "wider", "density", "below"), (K, E))
         empty |= dict.fromkeys(("dof", "weights", "each"), (K,)) | dict.fromkeys(
             ("factor", "log_spread", "u", "y"), (E,)
@@ -103,7 +104,7 @@ class ScoringKernel:
         self._row, self._said = row, np.empty(2)
         arrays = {name: address(a) if isinstance(a, np.ndarray) else a for name, a in (self._given | row).items()}
         counts = F, J, E, K if here is None else len(here), 0 if which is None else len(which)
-        numbers = {"least": least, "trim": trim} | noise_by_input.FEATURE_CONSTANTS
+        numbers = {"least": least, "trim": trim} | _OF_LAYER
         self._rules = rules
         self._fields = _Fields(*counts, factors, rests, **numbers, **arrays)
         self._at, self._said_at = ctypes.addressof(self._fields), address(self._said)
@@ -124,10 +125,8 @@ class ScoringKernel:
             parts = zip(("counts", "helps", "spread"), (levels.counts, levels.helps, levels.spread), strict=True)
             found |= {name: _twice(a) for name, a in parts}
         if layer is not None:
-            parts = zip(("mean", "cov", "share"), (layer.mean, layer.cov, layer.share), strict=True)
-            found |= {name: np.array(a, np.float64, order="C") for name, a in parts}
-            found["layer"] = np.array(noise_by_input.KERNEL_CONSTANTS)
-            found["prior_var"] = noise_by_input.prior_var(layer.mean.shape[-1])
+            self._layer, self._layer_fields = noise_by_input.kernel_belief(layer)
+            found["layer"] = ctypes.addressof(self._layer_fields)
         return found
 
     @property
@@ -136,7 +135,7 @@ class ScoringKernel:
         has_noise, has_levels, has_layer = self._has
         given = self._given
         noise = NoiseState(*(given[name][0].copy() for name in ("shapes", "rates", "errors"))) if has_noise else None
-        layer = NoiseByInput(*(given[name].copy() for name in ("mean", "cov", "share"))) if has_layer else None
+        layer = tree.map(np.copy, self._layer) if has_layer else None
         maps = (given[name][0].copy() for name in ("counts", "helps", "spread")) if has_levels else ()
         return Learners(noise, RecalibrationBySpread(*maps) if has_levels else None, layer)
 

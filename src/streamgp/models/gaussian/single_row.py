@@ -99,10 +99,11 @@ class SingleRow:
         self._evaluators = {i: basis.evaluator() for i, basis in used.items()}
         self._regions = [basis for basis in used.values() if basis.is_bounded]
         resting, inputs = None if self._resting is None else asleep, as_numpy(self._model.noise_inputs)
+        which = None if inputs is None else inputs.which
         model = self._model
         sizes = Sizes(len(model.order), len(model.noise), model.num_outputs, len(self._inputs[0]))
         scoring = as_numpy(state.scoring)
-        self._scoring = RowScoring(self._rule, self._model.noise, scoring, resting, inputs, sizes, self._trim)
+        self._scoring = RowScoring(self._rule, self._model.noise, scoring, resting, which, sizes, self._trim)
         self._learnt, self._passed, self._weight_sum = 0, 0.0, np.zeros(self._model.num_experts)
         self.last_time = float(state.last_time)
         self._last: tuple[np.ndarray, float, Filters] | None = None

@@ -10,7 +10,7 @@ from streamgp.bases import BASES, ActiveDims, Basis, Concatenation
 from streamgp.bases.concatenation import PARTS
 from streamgp.filters.dynamics import Dynamics, parse
 from streamgp.filters.noise import parse as parse_noise
-from streamgp.likelihoods.noise_by_input import chosen_inputs
+from streamgp.likelihoods.noise_features import NoiseInputs
 from streamgp.models.base import FittedExpert
 from streamgp.models.expert import Expert
 from streamgp.models.fitting.gaussian_evidence import INITIAL_NOISE_VAR, INITIAL_PRIOR_VAR, Fit, fit_basis
@@ -93,7 +93,7 @@ def fit_ensemble(
         guarded=spec.robust,
         recalibrated=spec.recalibrate,
         rests=spec.rest,
-        noise_inputs=chosen_inputs(X, y) if spec.noise_by_input else None,
+        noise_inputs=NoiseInputs.of_rows(X, y) if spec.noise_by_input else None,
     )
     return model, table
 

@@ -27,7 +27,7 @@
 /* The checksum of what is exchanged with Python, which tests/unit/numerics/test_native_library.py computes: that of all
  * declarations with typedef, EXPORT or enum. `native.INTERFACE` is the same number.
  */
-#define INTERFACE 0x9596ACE2
+#define INTERFACE 0x2BDAFB92
 EXPORT int64_t kernel_interface(void);
 
 typedef void gemm_t(const char *, const char *, const int *, const int *, const int *, const double *, const double *,
@@ -83,14 +83,31 @@ typedef struct {
     const double *discount, *half;
 } noise_t;
 
-/* The constants of streamgp.likelihoods.noise_by_input, in the order of its `KERNEL_CONSTANTS`. */
+/* The constants of streamgp.likelihoods.running_moments, in the order of its `KERNEL_CONSTANTS`. */
+typedef struct {
+    double memory, least_variance, furthest;
+} moment_rules_t;
+
+/* The constants of streamgp.likelihoods.noise_by_input, in the order in which `kernel_belief` has them. */
 typedef struct {
     double walk, max_log_variance, max_ratio, max_square, fisher, switching, dof, tail;
+    double constant_var, prior_var, step_var;
+    moment_rules_t of_moments;
+    double cuts[9];
+} layer_rules_t;
+
+/* What is believed of noise by input: fields of `NoiseByInput`, all but the cuts changed in place. */
+typedef struct {
+    int64_t outputs, inputs;
+    const layer_rules_t *rules;
+    const double *cuts;
+    double *mean, *cov, *share, *steps, *steps_var, *helps, *moments;
 } layer_t;
 
 /* The constants of streamgp.likelihoods.recalibration_by_spread, in the order of its `KERNEL_CONSTANTS`. */
 typedef struct {
-    double forgetting, least_pace, switching, spread_memory, least_variance, furthest, least_level;
+    double forgetting, least_pace, switching, least_level;
+    moment_rules_t of_spread;
 } map_rules_t;
 
 /* What a file offers to the others. */
@@ -100,15 +117,20 @@ EXPORT int64_t learn_weights(const weight_rules_t *x, int64_t n, const double *l
                              double least, double *mixed, double *of_rules, double *memory);
 EXPORT void learn_noise(const noise_t *x, int64_t n, const double *error, const double *var, const double *left,
                         const double *known, const uint8_t *is_outlier, double *shapes, double *rates, double *errors);
-EXPORT void learn_log_variances(int64_t n, int E, int F, const double *phi, const double *square,
-                                const double *prior_var, const layer_t *rules, double *mean, double *cov,
-                                double *share, double *means, double *shares, double *gain);
+EXPORT void learn_log_variances(int64_t n, const layer_t *x, const double *phi, const double *square,
+                                const double *later, double *factor, double *factor_later, double *room);
 EXPORT void learn_level_maps(int64_t n, int64_t E, int64_t J, const map_rules_t *rules, const double *factors,
                              const double *u, const double *log_spread, const uint8_t *learnt, double *counts,
                              double *helps, double *spread);
 EXPORT void level_shares(int64_t n, int64_t E, int64_t J, int64_t steps, const map_rules_t *rules,
                          const double *factors, const double *log_spread, const double *counts, const double *helps,
                          const double *spread, double *shares);
+
+/* Return the factor on the variance of output e of a row with these features. */
+double variance_factor(const layer_t *x, int64_t e, const double *phi);
+
+/* See moments.c. */
+void learn_moments(double x, const moment_rules_t *rules, double *moments);
 
 /* See student_t.c. */
 double log_gamma_ratio(double a);

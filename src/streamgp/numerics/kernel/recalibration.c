@@ -9,7 +9,7 @@ enum { MAPS = 3, MOMENTS = 3, MOST_FACTORS = 16 };
 /* Write how much each map counts at a log spread. */
 static void near_maps(double log_spread, const double *spread, const map_rules_t *rules, double *nearness)
 {
-    double t = (log_spread - spread[1]) / sqrt(spread[2] + rules->least_variance);
+    double t = (log_spread - spread[1]) / sqrt(spread[2] + rules->of_spread.least_variance);
     nearness[0] = fmin(fmax(-t, 0.0), 1.0);
     nearness[2] = fmin(fmax(t, 0.0), 1.0);
     nearness[1] = 1.0 - nearness[0] - nearness[2];
@@ -39,16 +39,6 @@ static void learn_map(int64_t J, double pace, const double *density, const map_r
     *helps += pace * (now - *helps);
 }
 
-/* Learn a log spread: its number of rows, mean and variance. */
-static void learn_spread(double log_spread, const map_rules_t *rules, double *spread)
-{
-    double most = rules->furthest * sqrt(spread[2] + rules->least_variance);
-    double off = fmin(fmax(log_spread - spread[1], -most), most);
-    spread[0] = rules->spread_memory * spread[0] + 1.0;
-    spread[1] += off / spread[0];
-    spread[2] += (off * off * (1.0 - 1.0 / spread[0]) - spread[2]) / spread[0];
-}
-
 /* Learn levels and log spreads (n x E), in rows that are `learnt` (n), of which a level that is NaN teaches nothing.
  *
  * Counts (n + 1 x E x MAPS x J), `helps` (n + 1 x E x MAPS) and spreads (n + 1 x E x MOMENTS) begin with the first.
@@ -69,7 +59,7 @@ EXPORT void learn_level_maps(int64_t n, int64_t E, int64_t J, const map_rules_t 
         near_maps(log_spread[at], s, rules, nearness);
         for (int m = 0; m < MAPS; m++)
             learn_map(J, rules->least_pace + (1.0 - rules->least_pace) * nearness[m], density, rules, c + m * J, h + m);
-        learn_spread(log_spread[at], rules, s);
+        learn_moments(log_spread[at], &rules->of_spread, s);
     }
 }
 

@@ -19,8 +19,6 @@ typedef struct {
     const double *log_rho, *is_constant;     /* J: of the kinds of noise */
     double *shapes, *rates, *errors;         /* 2 x J, 2 x F x J x E, 2 x F x E */
     const layer_t *layer;                    /* NULL: there is none */
-    const double *prior_var;
-    double *mean, *cov, *share;              /* E x L, E x L x L, E */
     const int64_t *which;                    /* inputs */
     const map_rules_t *map_rules;            /* of recalibration.c; NULL: nothing is recalibrated */
     const double *std_factors;               /* factors */
@@ -120,7 +118,7 @@ static double log_std_of(const scoring_t *s, double variance)
 static void widen(const scoring_t *s, int64_t e)
 {
     int64_t d = s->inputs, L = 2 * d + 7, K = s->filters * s->kinds;
-    double *phi = s->phi + e * L, m, v, h = 0.0;
+    double *phi = s->phi + e * L, m, v;
     mix(s, e, 0.0, &m, &v);
     m = within(m, 0.0, -s->edge, s->edge);
     double log_std = fmin(fmax(log_std_of(s, v) + 1.0, -s->edge), s->edge);
@@ -137,10 +135,7 @@ static void widen(const scoring_t *s, int64_t e)
                             log_std,
                             fabs(log_std) - s->absolute_log};
     memcpy(phi + 1 + 2 * d, of_moments, sizeof of_moments);
-    for (int64_t i = 0; i < L; i++)
-        h += s->mean[e * L + i] * phi[i];
-    double most = s->layer->max_log_variance;
-    s->factor[e] = exp(s->share[e] * fmin(fmax(h, -most), most));
+    s->factor[e] = variance_factor(s->layer, e, phi);
     for (int64_t k = 0; k < K; k++)
         s->wider[k * s->outputs + e] *= s->factor[e];
 }
@@ -204,15 +199,14 @@ static void mix_levels(const scoring_t *s)
 /* Let noise by input learn the levels; write those under the mixture with its factor. */
 static void learn_layer(const scoring_t *s, int flagged)
 {
-    int64_t E = s->outputs, L = 2 * s->inputs + 7;
-    double *square = s->room, *means = square + E, *shares = means + E * L, *gain = shares + E;
+    int64_t E = s->outputs;
+    double *square = s->room, *factor = square + E;
     for (int64_t e = 0; e < E; e++) {
         double least = flagged ? s->least_of_outliers : s->least_level;
         double g = ndtri(within(s->u[e], 0.5, least, 1.0 - least));
         square[e] = !isfinite(s->u[e]) ? NAN : flagged ? -g * g : g * g;
     }
-    learn_log_variances(1, (int)E, (int)L, s->phi, square, s->prior_var, s->layer, s->mean, s->cov, s->share,
-                        means, shares, gain);
+    learn_log_variances(1, s->layer, s->phi, square, NULL, factor, NULL, factor + E);
     if (!s->map_rules)
         return;
     const double *dof = s->noise ? s->dof : NULL;

@@ -6,6 +6,7 @@ import pytest
 from streamgp.bases import Linear
 from streamgp.filters.dynamics import parse
 from streamgp.filters.noise import parse as parse_noise
+from streamgp.likelihoods.noise_features import NORMAL_CUTS, NoiseInputs
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.model import ensemble
 from streamgp.numerics import keys
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.slow
 ROWS, AHEAD = 90, 3
 
 
-@pytest.mark.parametrize("noise_inputs", [None, np.arange(2)])
+@pytest.mark.parametrize("noise_inputs", [None, NoiseInputs(np.arange(2), np.tile(NORMAL_CUTS, (2, 1)))])
 def test_a_forecast_is_what_is_predicted_once_its_row_is_learnt(noise_inputs):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(ROWS + AHEAD, 2))

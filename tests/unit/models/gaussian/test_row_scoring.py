@@ -6,6 +6,7 @@ import pytest
 from streamgp.filters.noise import CONSTANT_NOISE, parse
 from streamgp.likelihoods import recalibration
 from streamgp.likelihoods.noise_by_input import NoiseByInput
+from streamgp.likelihoods.noise_features import NORMAL_CUTS, NoiseInputs
 from streamgp.likelihoods.recalibration_by_spread import RecalibrationBySpread
 from streamgp.models.gaussian import row_scoring
 from streamgp.models.gaussian.delayed_feedback import ScoringState, learn_from_targets
@@ -38,7 +39,8 @@ def given(kinds, rule, outputs, layer=True, levels=True):
     noise = None if kinds is CONSTANT_NOISE else kinds.init(FILTERS, outputs)
     num_experts = FILTERS * len(kinds)
     weights = rule.init(np.full(num_experts, -np.log(num_experts)))
-    found = NoiseByInput.start(outputs, len(WHICH)) if layer else None
+    inputs = NoiseInputs(WHICH, np.tile(NORMAL_CUTS, (len(WHICH), 1)))
+    found = NoiseByInput.start(outputs, inputs) if layer else None
     return ScoringState(weights, noise, None, RecalibrationBySpread.start(outputs) if levels else None, found)
 
 
