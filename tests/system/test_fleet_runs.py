@@ -284,6 +284,7 @@ def test_a_transform_of_a_run_is_that_of_python_and_names_targets_that_cannot_be
     positive = ROWS.with_columns(y=pl.col("y").exp())
     spoilt = positive.with_columns(y=pl.when(pl.int_range(pl.len()) == 200).then(-3.0).otherwise("y"))
     spoilt.write_csv("positive.csv")
+    spoilt.write_parquet("positive.parquet")
     model = StreamingGPFleet("shop", "day", "y", warmup=100, target_transform="log", missing="skip")
     expected = model.evaluate(spoilt).frame
     options = [*ARGS, "--target-transform", "log"]
@@ -293,6 +294,8 @@ def test_a_transform_of_a_run_is_that_of_python_and_names_targets_that_cannot_be
     found = pl.read_parquet("out/predictions.parquet")
     for name in ("mean", "std", "q05", "log_density"):
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-9, err_msg=name)
+    run("positive.parquet", *ARGS[:-1], "parquet", "--target-transform", "log")
+    assert pl.read_parquet("parquet/predictions.parquet")["mean"].to_list() == found["mean"].to_list()
     assert "has target_transform 'log', but now None" in run("positive.csv", *ARGS, "--resume", fails=True)
     said = " ".join(
         run("positive.csv", *ARGS[:-1], "raised", "--bounds", "0,", "--missing", "raise", fails=True).split()

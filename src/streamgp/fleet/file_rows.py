@@ -112,7 +112,9 @@ class KeyedRows:
         for name in (self._settings.target, *self.kinds):
             values = self._numbers(name, part[name])
             outside = self._outside(name, values)
-            values[list(outside)] = np.nan
+            if outside:
+                values = values.copy()  # which may be the file's own memory
+                values[list(outside)] = np.nan
             self._note(values, part[name], name, block, rows, outside)
             frame = frame.with_columns(pl.Series(name, values))
         for name in (name for name in self.inputs if name not in self.kinds):
