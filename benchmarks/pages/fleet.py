@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.accuracy import fleet as accuracy
-from benchmarks.accuracy import fleet_autoets, fleet_bands, fleet_totals
+from benchmarks.accuracy import fleet_autoets, fleet_bands, fleet_day_ahead, fleet_totals
 from benchmarks.common import markdown
 from benchmarks.common.paths import DOCS, RESULTS_DIR
 from benchmarks.speed import fleet as speed
-from benchmarks.speed import fleet_asleep, fleet_many_rows, fleet_ray
+from benchmarks.speed import fleet_asleep, fleet_horizon, fleet_many_rows, fleet_ray
 
 PAGE = DOCS / "research" / "fleets.md"
 
@@ -23,10 +23,12 @@ def pages() -> dict[Path, str]:
         "speed": speed_table(measured),
         "asleep": asleep_table(json.loads(fleet_asleep.RESULTS.read_text())),
         "many rows": many_rows_table(json.loads(fleet_many_rows.RESULTS.read_text())["sizes"]),
+        "horizon": horizon_table(json.loads(fleet_horizon.RESULTS.read_text())["sizes"]),
         "kills": kills_table(json.loads((RESULTS_DIR / "fleet_kills.json").read_text())),
         "ray": ray_table(json.loads(fleet_ray.RESULTS.read_text())),
         "accuracy": accuracy_table(scored["data"]),
         "new keys": new(scored["data"]),
+        "day ahead": day_ahead_table(json.loads(fleet_day_ahead.RESULTS.read_text())["data"]),
         "bands": bands_table(json.loads(fleet_bands.RESULTS.read_text())["versions"]),
         "totals": totals_table(json.loads(fleet_totals.RESULTS.read_text())["data"]),
         "autoets": autoets_table(json.loads(fleet_autoets.RESULTS.read_text())),
@@ -82,6 +84,19 @@ def many_rows_table(sizes: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def horizon_table(sizes: list[dict[str, Any]]) -> str:
+    """Return a row for each number of keys, with inputs and without."""
+    columns = ("keys", "inputs", "processor seconds a tick: without, with forecasts", "times", "bytes a key")
+    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    for size in sizes:
+        plain, ahead = (size[name]["processor_seconds_a_tick"] for name in ("plain", "ahead"))
+        lines.append(
+            f"| {size['keys']:,} | {2 * size['inputs']} | {plain:.3f}, {ahead:.3f} | {size['times']:.2f} | "
+            f"{size['bytes_a_key']:,.0f} |"
+        )
+    return "\n".join(lines)
+
+
 def kills_table(found: dict[str, Any]) -> str:
     """Return a row for each phase."""
     lines = ["| killed | times |", "|---|---|"]
@@ -123,6 +138,20 @@ def accuracy_table(found: dict[str, Any]) -> str:
                 f"of {of['keys']}"
             )
             lines.append(f"| {name} | {label} | {each['log_density']:.3f} | {each['crps']:.4f} | {better} |")
+    return "\n".join(lines)
+
+
+def day_ahead_table(found: dict[str, Any]) -> str:
+    """Return a row for each fleet: the errors of both, and how many targets lie in the fleet's bands of 95%."""
+    lines = ["| fleets | error: fleet | LightGBM, refitted daily | held of 95% |", "|---|---|---|---|"]
+    for name, of in found.items():
+
+        def said(score: str, times: float, digits: int, of: dict[str, Any] = of) -> str:
+            middle, low, high = (f"{times * of[score][which]:.{digits}f}" for which in ("median", "min", "max"))
+            return middle if low == high else f"{middle} ({low} to {high})"
+
+        errors = (said(f"{model}_rmse", 1.0, 3) for model in ("fleet", "lightgbm"))
+        lines.append(f"| {name} | {' | '.join(errors)} | {said('held_95', 100.0, 1)} |")
     return "\n".join(lines)
 
 

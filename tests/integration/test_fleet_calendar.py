@@ -18,6 +18,9 @@ DROP = 6.0
 CLOSED = {day for year in (2022, 2023, 2024) for day in holidays_of("DE", year)}
 
 
+WEEK = ("week", "week/2", "week/3")  # with three waves each day of the week may have a mean of its own
+
+
 def shops(days: int = DAYS) -> pl.DataFrame:
     """Return shops that sell by the day of the week, and less on a holiday."""
     rng = np.random.default_rng(0)
@@ -57,7 +60,7 @@ def test_holidays_are_known_before_they_come(rows: pl.DataFrame, german: Streami
         ]
     assert errors["with"][0] < 0.3 * errors["without"][0], errors
     assert errors["with"][1] < errors["without"][1] + 0.02, errors
-    assert entries(german) == ("week", "year", "holidays DE")
+    assert entries(german) == (*WEEK, "year", "holidays DE")
     # 1 May 2024 is the second day that is forecast, and no frame said that it is a holiday.
     ahead = german.forecast(3)
     by_day = ahead.group_by("ds").agg(pl.col("mean").mean()).sort("ds")
@@ -76,10 +79,10 @@ def test_the_calendar_goes_with_a_saved_fleet(german: StreamingGPFleet, tmp_path
 @pytest.mark.parametrize(
     ("calendar", "found"),
     [
-        ("auto", ("week", "year")),
+        ("auto", (*WEEK, "year")),
         ("none", ()),
         (None, ()),
-        (["week", "month"], ("week", "month")),
+        (["week", "month"], (*WEEK, "month")),
         (("year",), ("year",)),
     ],
 )
@@ -89,6 +92,29 @@ def test_cycles_are_those_that_were_asked_for(rows: pl.DataFrame, calendar, foun
     # Those of the month and of one's own choice are features like the others.
     assert model.forecast(40)["mean"].is_finite().all()
     assert model._engine.model.features.num_linear == 1 + len(model._engine.model.features.lags) + 2 * len(found)
+
+
+@pytest.mark.parametrize(("hours", "waves"), [(1, 4), (3, 3), (6, 1)])
+def test_a_day_has_the_waves_that_its_rows_show(hours: int, waves: int):
+    rng, keys, times = np.random.default_rng(0), 6, np.arange(0, 24 * 60, hours)
+    shape = np.exp(-0.5 * np.square((times % 24 - 8.0) / 1.5)) + 1.5 * np.exp(
+        -0.5 * np.square((times % 24 - 19.0) / 2.0)
+    )
+    y = np.exp(rng.normal(size=keys)) * (shape[:, None] + 0.05 * rng.normal(size=(len(times), keys)))
+    dates = np.repeat([FIRST + timedelta(hours=int(hour)) for hour in times], keys)
+    table = pl.DataFrame(
+        {"unique_id": [f"m{k}" for k in range(keys)] * len(times), "ds": dates.tolist(), "y": y.ravel()}
+    )
+    model = StreamingGPFleet(warmup=300, lags="none", season=None)
+    found = model.evaluate(table)
+    own = [entry for entry in entries(model) if entry.startswith("day")]
+    assert own == ["day", *(f"day/{wave}" for wave in range(2, waves + 1))]
+    # The expert that forgets fast has none of the faster ones.
+    prior, features = model._engine.model.priors[0], model._engine.model.features
+    has = np.diagonal(prior.root, axis1=1, axis2=2) > 0.0
+    assert has[1].all() and has[2].sum() == len(features.slow) == features.num_features - 2 * (len(own) + 1)
+    if hours == 1:  # two narrow peaks
+        assert np.nanmedian(found.scores["nmse"]) < 0.15
 
 
 def test_what_is_no_calendar_is_refused():

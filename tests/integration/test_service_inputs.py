@@ -100,6 +100,71 @@ def test_levels_that_are_not_named_are_learnt_as_by_the_estimator(tmp_path: Path
             predict(stream, [{"x": {"shop": 1.5, "a": 0.0}}])
     np.testing.assert_allclose([row["mean"] for row in found][warmup:], expected.mean[warmup:], rtol=1e-9)
     assert expected.metrics["nmse"] < 0.5
-    keyed = options | {"key": "key", "model": "fleet"}
-    with pytest.raises(Problem, match="expected levels, as"), working(tmp_path / "keyed", **keyed):
-        pass
+    keys = [f"k{i % 3}" for i in range(n)]
+    table = pl.DataFrame({"key": keys, "shop": shop, "a": a, "sales": y}).with_columns(
+        pl.col("shop").cast(pl.Categorical)
+    )
+    fleet = StreamingGPFleet("key", None, "sales", warmup=warmup)
+    expected = fleet.evaluate(table).frame
+    with working(tmp_path / "keyed", key="key", target="sales", **options | {"model": "fleet"}) as stream:
+        keyed = [row | {"key": key} for row, key in zip(given, keys, strict=True)]
+        found = [row for at in range(0, n, 50) for row in step(stream, keyed[at : at + 50])["rows"]]
+    np.testing.assert_allclose([row["mean"] for row in found], expected["mean"], rtol=1e-9)
+
+
+def test_a_fleet_has_a_calendar_and_knows_it_ahead(tmp_path: Path):
+    keys, n = [f"k{i % 3}" for i in range(240)], 240
+    times = START + 3600.0 * (np.arange(n) // 3)
+    y = np.sin(2 * np.pi * times / 86_400) + 0.1 * np.random.default_rng(0).normal(size=n)
+    dates = pl.from_epoch(pl.Series(times.astype(int)))
+    fleet = StreamingGPFleet("key", "ds", "load", warmup=90, calendar=["day", "week"])
+    expected = fleet.evaluate(pl.DataFrame({"key": keys, "ds": dates, "load": y})).frame
+    options = {"features": (), "warmup": 90, "timed": True, "calendar": ("day", "week"), "key": "key"}
+    given = [{"id": f"r{i}", "x": {}, "key": keys[i], "time": times[i], "y": y[i]} for i in range(n)]
+    with working(tmp_path / "power", **options | {"model": "fleet"}) as stream:
+        found = step(stream, given[:200])["rows"]
+        position = stream.write_checkpoint().result(60)["position"]
+        other = copied(stream, tmp_path / "copy")
+    with working(other, **options | {"model": "fleet"}) as again:
+        found += step(again, given[200:])["rows"]
+        ahead = forecast(again, {"h": 3, "key": "k1"})["rows"]
+        far = step(again, [{"x": {}, "key": "k1", "time": 1e90, "y": 0.0}])
+    assert position and far["learned"] == 0
+    np.testing.assert_allclose([row["mean"] for row in found], expected["mean"], rtol=1e-9)
+    wanted = fleet.forecast(3, keys=["k1"])
+    np.testing.assert_allclose([row["mean"] for row in ahead], wanted["mean"], rtol=1e-9)
+    np.testing.assert_allclose([row["time"] for row in ahead], times[-1] + 3600.0 * np.arange(1, 4))
+    # Those two and their faster waves, and no year.
+    assert {entry.partition("/")[0] for entry in fleet._engine.model.features.calendar} == {"day", "week"}
+
+
+@pytest.mark.parametrize("key", [None, "key"])
+def test_a_target_outside_its_bounds_is_refused_and_the_stream_goes_on(tmp_path: Path, key: str | None):
+    options = {"features": ("a",), "warmup": 30, "options": {"bounds": (0.0, None)}, "key": key}
+    more = {} if key is None else {"key": "k"}
+    given = [{"id": f"r{i}", "x": {"a": float(A[i])}, "y": 3.0 + abs(float(Y[i]))} | more for i in range(60)]
+    with working(tmp_path / "power", **options | {"model": "default" if key is None else "fleet"}) as stream:
+        step(stream, given[:50])
+        with pytest.raises(Problem, match=r"row 0, y: expected a target in \[0, inf\), got -5.0"):
+            step(stream, [given[50] | {"y": -5.0}])
+        predict(stream, [{name: value for name, value in given[51].items() if name != "y"}])
+        with pytest.raises(Problem, match=r"row 0, y: expected a target in \[0, inf\), got -1"):
+            learn(stream, [{"id": "r51", "y": -1.0}])
+        found = step(stream, given[52:])
+    assert found["learned"] == 8 and min(row["quantiles"]["0.05"] for row in found["rows"]) >= 0.0
+
+
+def test_a_fleet_has_a_transform(tmp_path: Path):
+    keys = [f"k{i % 3}" for i in range(ROWS)]
+    y = np.exp(Y)
+    fleet = StreamingGPFleet("key", None, "load", warmup=30, target_transform="log")
+    expected = fleet.evaluate(pl.DataFrame({"key": keys, "a": A, "load": y}))
+    options = {"features": ("a",), "warmup": 30, "key": "key", "model": "fleet"}
+    given = [{"id": f"r{i}", "x": {"a": float(A[i])}, "key": keys[i], "y": float(y[i])} for i in range(ROWS)]
+    with working(tmp_path / "power", options={"target_transform": "log"}, **options) as stream:
+        found = step(stream, given)["rows"]
+        scores = stream.model.scores()
+    for name, column in (("mean", "mean"), ("std", "std")):
+        np.testing.assert_allclose([row[name] for row in found], expected.frame[column], rtol=1e-9)
+    for name in ("pll", "crps", "rmse"):
+        np.testing.assert_allclose(scores[name], expected.metrics[name], rtol=1e-9, err_msg=name)

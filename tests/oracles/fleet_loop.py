@@ -191,7 +191,8 @@ class FleetLoop:
         self.shifts = 0
         self.targets, self.first_targets, self.time = [], [], None
         self.lags, self.frequencies = f.lags, f.frequencies
-        self.periods = [PERIODS[entry] for entry in f.calendar]
+        named = (entry.partition("/") for entry in f.calendar)
+        self.periods = [PERIODS[cycle] / int(faster or 1) for cycle, _, faster in named]
 
     @property
     def dof(self):

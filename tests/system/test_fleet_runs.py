@@ -233,7 +233,7 @@ def test_the_calendar_of_a_run_is_that_of_python():
     [
         (["--conformal", "0.9"], "the bands of a fleet are those of its keys' models"),
         (["--groups", "a"], "--group names the groups of keys"),
-        (["--horizon", "2"], "a fleet forecasts in Python"),
+        (["--horizon", "2"], "a fleet forecasts each of the next rows, 1..24 for so many"),
         (["--delay", "2"], "a fleet learns each target with its row"),
         (["--arrives", "a"], "a fleet learns each target with its row"),
         (["--baselines", "lightgbm"], "beside the last target and the mean of all before"),
@@ -243,7 +243,70 @@ def test_the_calendar_of_a_run_is_that_of_python():
 )
 def test_what_does_not_go_with_keys_is_refused(words: list[str], why: str):
     said = " ".join(run("rows.csv", *ARGS, *words, fails=True).split())
-    assert f"{words[0]} does not go with --key: " in said and why in said and said.endswith("; leave it out")
+    assert (
+        f"{' '.join(words) if words[0] == '--horizon' else words[0]} does not go with --key: " in said
+        and why in said
+        and said.endswith("; leave it out")
+    )
+
+
+def test_forecasts_of_each_key_are_those_of_python_resumed_or_not():
+    model = StreamingGPFleet("shop", "day", "y", warmup=100)
+    expected = model.evaluate(ROWS, steps_ahead=4)
+    options = [*ARGS, "--horizon", "1..4"]
+    said = run("rows.csv", *options, "--max-rows", "170", "--chunk", "13")
+    assert "has steps_ahead 4, but now None" in run("rows.csv", *ARGS, "--resume", fails=True)
+    said = run("rows.csv", *options, "--resume", "--chunk", "50")
+    assert "Forecasts of the next 4 rows, by squared error: " in said
+    predictions, found = (pl.read_parquet(f"out/{name}.parquet") for name in ("predictions", "forecasts"))
+    made = expected.frame.with_row_index("row").filter(pl.col("step") > 0)
+    assert found.columns == ["key", "origin", "step", "row", "time", "y", "mean", "std", "q05", "q50", "q95"]
+    assert found["row"].to_list() == made["row"].to_list() and len(found) > 100
+    assert found["key"].to_list() == made["shop"].to_list()
+    for name in ("mean", "std", "q05", "q50", "q95"):
+        np.testing.assert_allclose(found[name], made[f"ahead_{name}"], rtol=1e-9, err_msg=name)
+    # The origin is the row of the key before the first step.
+    mine = predictions.filter(pl.col("key") == found["key"][0])
+    origin = mine.filter(pl.col("row").shift(-1) == found.filter(key=found["key"][0], step=1)["row"][0])["row"][0]
+    assert found.filter(key=found["key"][0])["origin"][0] == origin
+    metrics = json.loads(Path("out/metrics.json").read_text())["steps_ahead"]
+    for ours, theirs in zip(metrics["by_step"], expected.metrics["steps_ahead"]["by_step"], strict=True):
+        for name in ("rmse", "mae", "mase", "crps", "scaled_rmse"):
+            np.testing.assert_allclose(ours[name], theirs[name], rtol=1e-9, err_msg=name)
+        assert ours["judgement"]["verdict"] == theirs["judgement"]["verdict"]
+    page = Path("out/report.html").read_text()
+    assert "all of its next 4 rows" in page and "The last forecast of some keys" in page
+    assert page.count('class="axis">key ') >= 5
+    assert "--horizon: expected how many rows ahead" in run("rows.csv", *ARGS, "--horizon", "1..x", fails=True)
+
+
+def test_a_transform_of_a_run_is_that_of_python_and_names_targets_that_cannot_be():
+    positive = ROWS.with_columns(y=pl.col("y").exp())
+    spoilt = positive.with_columns(y=pl.when(pl.int_range(pl.len()) == 200).then(-3.0).otherwise("y"))
+    spoilt.write_csv("positive.csv")
+    spoilt.write_parquet("positive.parquet")
+    model = StreamingGPFleet("shop", "day", "y", warmup=100, target_transform="log", missing="skip")
+    expected = model.evaluate(spoilt).frame
+    options = [*ARGS, "--target-transform", "log"]
+    run("positive.csv", *options, "--max-rows", "150")
+    said = " ".join(run("positive.csv", *options, "--resume").split())
+    assert "target column 'y': expected a target in (0, inf) for target_transform='log', got -3" in said
+    found = pl.read_parquet("out/predictions.parquet")
+    for name in ("mean", "std", "q05", "log_density"):
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-9, err_msg=name)
+    run("positive.parquet", *ARGS[:-1], "parquet", "--target-transform", "log")
+    of_parquet = pl.read_parquet("parquet/predictions.parquet")["mean"]
+    np.testing.assert_allclose(of_parquet, found["mean"], rtol=1e-9)
+    assert "has target_transform 'log', but now None" in run("positive.csv", *ARGS, "--resume", fails=True)
+    said = " ".join(
+        run("positive.csv", *ARGS[:-1], "raised", "--bounds", "0,", "--missing", "raise", fails=True).split()
+    )
+    assert "data row 201 (line 202): target column 'y': expected a target in [0, inf), got -3" in " ".join(
+        said.split()
+    )
+    assert "bounds: expected the lower one below" in run(
+        "positive.csv", *ARGS[:-1], "none", "--bounds", "1,0", fails=True
+    )
 
 
 def test_a_key_is_a_column():

@@ -276,14 +276,17 @@ def forecasts_of(predictions: pl.LazyFrame, targets: Sequence[str]) -> pl.LazyFr
     Returns
     -------
     polars.LazyFrame
-        ``origin``, the last row before the forecast; ``step``, how many rows ahead; ``row`` and, where there is one,
-        ``time`` of what was forecast; of several targets ``target``; ``y``; then mean, std and quantiles.
+        Of a fleet ``key``; ``origin``, the last row before the forecast; ``step``, how many rows ahead; ``row`` and,
+        where there is one, ``time`` of what was forecast; of several targets ``target``; ``y``; then mean, std and
+        quantiles.
     """
     known = predictions.collect_schema().names()
     if "step" not in known:
         return None
-    origin = pl.when(pl.col("step") == 1).then(pl.col("row").shift(1)).forward_fill().alias("origin")
-    place = ["origin", "step", "row", *(["time"] if "time" in known else [])]
+    of_key = [name for name in ("key",) if name in known]
+    before = pl.col("row").shift(1)
+    origin = pl.when(pl.col("step") == 1).then(before).forward_fill().over(of_key or pl.lit(0)).alias("origin")
+    place = [*of_key, "origin", "step", "row", *(["time"] if "time" in known else [])]
     rows = predictions.with_columns(origin).filter(pl.col("step") > 0)
     parts = []
     for e, target in enumerate(targets):

@@ -25,7 +25,7 @@ def columns_of(part: ScoredRows, targets: Sequence[str], labels: ClassNames | No
         assert isinstance(scores, ClassificationScores | OrdinalScores)
         found = _of_labels(part, scores, labels)
     found |= {} if part.flagged is None else {"flagged": part.flagged}
-    return found if part.ahead is None else found | _of_steps(part.ahead, targets)
+    return found if part.ahead is None else found | columns_of_steps(part.ahead, targets)
 
 
 def _of_labels(
@@ -67,7 +67,8 @@ def _of_sets(sets: np.ndarray, names: np.ndarray, ordered: bool) -> dict[str, np
     return {"conformal_set": held}
 
 
-def _of_steps(ahead: RowsAhead, targets: Sequence[str]) -> dict[str, np.ndarray]:
+def columns_of_steps(ahead: RowsAhead, targets: Sequence[str]) -> dict[str, np.ndarray]:
+    """Return the columns of forecasts of several rows; of several targets the first has the plain names."""
     found: dict[str, np.ndarray] = {"step": ahead.step}
     for e, target in enumerate(targets):
         suffix = "" if e == 0 else f"_{target}"

@@ -1,4 +1,4 @@
-"""The naive forecasts of the next rows from an origin, and how a model does beside them at each step."""
+"""The naive forecasts of the next rows from an origin."""
 
 from collections.abc import Mapping, Sequence
 from math import gcd
@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.evaluation.metrics.judgement import Judgement, PairedLosses
 from streamgp.evaluation.seasonal import carried_on, seasonal_name, usual_change
 from streamgp.stream.passed_rows import SHORTEST_SEASON
 
@@ -31,9 +30,13 @@ class StepBaselines:
         # Of each target the mean absolute change over the shortest season in the rows before the first origin.
         self.scales = np.full(targets, np.nan)
         self._past = np.full((LONGEST_SEASON, targets), np.nan)
+        # By baseline, step and target; none before the first origin.
         self._forecasts = np.full((0, steps, targets), np.nan)
-        # The squared errors of the model and of each baseline, by step and target; none before the first origin.
-        self._losses: list[list[PairedLosses]] = []
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The baselines, in the order of `naive`."""
+        return names_of(self.seasons)
 
     def take_in(self, y: Float[np.ndarray, "n e"]) -> None:
         """Take in the targets of the next rows, NaN where missing."""
@@ -42,10 +45,8 @@ class StepBaselines:
     def forecast(self, seasons: Sequence[int]) -> None:
         """Forecast the next rows from here; the first call decides which seasons are compared."""
         steps, targets = self._forecasts.shape[1:]
-        if not self._losses:
+        if not len(self._forecasts):
             self.seasons = tuple(sorted(each for each in seasons if SHORTEST_SEASON <= each <= LONGEST_SEASON))
-            names = ("persistence", *map(seasonal_name, self.seasons))
-            self._losses = [[PairedLosses(names) for _ in range(targets)] for _ in range(steps)]
             self.scales = usual_change(self._past, min(self.seasons, default=1))
         last = _last_known(self._past)
         found = [np.broadcast_to(last, (steps, targets))]
@@ -54,16 +55,9 @@ class StepBaselines:
             found.append(np.where(np.isnan(before), last, before))
         self._forecasts = np.stack(found)
 
-    def score(self, first: int, y: Float[np.ndarray, "n e"], errors: Float[np.ndarray, "n e"]) -> None:
-        """Compare the model's errors with those of the baselines, of steps from `first` on, counted from 0."""
-        for h, (target, own) in enumerate(zip(y, errors, strict=True), start=first):
-            naive = target - self._forecasts[:, h]
-            for e, losses in enumerate(self._losses[h]):
-                losses.add(np.array([[own[e], *naive[:, e]]]) ** 2)
-
-    def judgement(self, h: int, e: int) -> Judgement | None:
-        """Return the model beside the baselines at a step, counted from 0; None before the first origin."""
-        return self._losses[h][e].judgement("squared_error") if self._losses else None
+    def naive(self, steps: slice) -> Float[np.ndarray, "b n e"]:
+        """Return what each baseline forecast of some steps, counted from 0."""
+        return self._forecasts[:, steps]
 
     def to_tree(self) -> dict[str, Any]:
         """Return the state for a checkpoint."""
@@ -72,7 +66,6 @@ class StepBaselines:
             "scales": self.scales.copy(),
             "past": self._past.copy(),
             "forecasts": self._forecasts.copy(),
-            "losses": [[each.to_tree() for each in step] for step in self._losses],
         }
 
     @classmethod
@@ -81,8 +74,12 @@ class StepBaselines:
         found = cls(tree["forecasts"].shape[1], len(tree["scales"]))
         found.seasons, found.scales = tuple(tree["seasons"]), tree["scales"].copy()
         found._past, found._forecasts = tree["past"].copy(), tree["forecasts"].copy()
-        found._losses = [[PairedLosses.from_tree(each) for each in step] for step in tree["losses"]]
         return found
+
+
+def names_of(seasons: Sequence[int]) -> tuple[str, ...]:
+    """Return the names of the baselines: the last target, then one for each season."""
+    return ("persistence", *map(seasonal_name, seasons))
 
 
 def rows_between_origins(steps: int, seasons: Sequence[int]) -> int:

@@ -7,9 +7,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from streamgp.evaluation.metrics import crps_ensemble, energy_score
-from streamgp.evaluation.metrics.judgement import Against
-from streamgp.evaluation.running_sums import Moments
 from streamgp.evaluation.step_baselines import StepBaselines, rows_between_origins
+from streamgp.evaluation.step_scores import LEVELS, StepScores
 from streamgp.models.base import PathFamily
 from streamgp.models.families import family_of
 from streamgp.models.spec import Spec
@@ -18,7 +17,6 @@ from streamgp.stream.passed_rows import SHORTEST_SEASON
 
 # The number of paths that are drawn at an origin.
 PATHS = 300
-LEVELS = (50, 80, 90, 95)
 QUANTILES = {"q05": 0.05, "q50": 0.5, "q95": 0.95}
 NAMES = ("mean", "std", *QUANTILES)
 _TIMES = 32  # the last times, from which the usual step comes
@@ -71,10 +69,7 @@ class StepsAhead:
     """
 
     def __init__(self, steps: int, targets: Sequence[str], known: Float[np.ndarray, "N d"] | None = None) -> None:
-        if steps < 2:
-            raise ValueError(
-                f"steps_ahead: expected at least 2 rows ahead, got {steps}; a single one is the usual run"
-            )
+        check_count(steps)
         self.steps, self.targets, self._known = steps, list(targets), known
         e = len(self.targets)
         # The number of rows seen.
@@ -83,15 +78,10 @@ class StepsAhead:
         self._at, self._every = 0, steps
         # The draws of this forecast; none before the first origin.
         self._paths = np.empty((0, steps, e))
-        self._baselines = StepBaselines(steps, e)
+        self._baselines, self._scores = StepBaselines(steps, e), StepScores(steps, self.targets)
         self._scale = np.ones(e)
         self._came = np.full((steps, e), np.nan)  # targets of this forecast
         self._clock = np.full((0, 0), np.nan)  # the last times of each column of times
-        self._moments = [Moments() for _ in self.targets]
-        self._rows = np.zeros((steps, e))
-        # The sums of squared errors, absolute errors and CRPS.
-        self._sums = np.zeros((3, steps, e))
-        self._covered = np.zeros((len(LEVELS), steps, e))
         self._energy = np.zeros(2)  # forecasts whose targets all came, and their energy scores
 
     def rows_to_origin(self, learner: StreamLearner) -> int:
@@ -127,11 +117,6 @@ class StepsAhead:
 
     def result(self) -> dict[str, Any]:
         """Return the scores: ``by_step`` has an entry for each step, of several targets for each step and target."""
-        entries = []
-        for h in range(self.steps):
-            for e, name in enumerate(self.targets):
-                target = {"target": name} if len(self.targets) > 1 else {}
-                entries.append({"step": h + 1, **target, **self._result_of(h, e)})
         count, total = self._energy
         return {
             "steps": self.steps,
@@ -140,15 +125,14 @@ class StepsAhead:
             "seasons": list(self._baselines.seasons),
             "forecasts": int(count),
             "energy_score": float(total / count) if count else None,
-            "by_step": entries,
+            "by_step": self._scores.entries(),
         }
 
     def to_tree(self) -> dict[str, Any]:
         """Return the state for a checkpoint."""
         arrays = {name: getattr(self, name).copy() for name in _ARRAYS}
         plain = {name: getattr(self, name) for name in ("steps", "targets", "_seen", "_at", "_every")}
-        moments = [list(each) for each in self._moments]
-        return plain | arrays | {"_moments": moments, "_baselines": self._baselines.to_tree()}
+        return plain | arrays | {"_baselines": self._baselines.to_tree(), "_scores": self._scores.to_tree()}
 
     @classmethod
     def from_tree(cls, tree: Mapping[str, Any]) -> "StepsAhead":
@@ -156,7 +140,7 @@ class StepsAhead:
         ahead = cls(tree["steps"], list(tree["targets"]))
         ahead._seen, ahead._at, ahead._every = tree["_seen"], tree["_at"], tree["_every"]
         ahead._baselines = StepBaselines.from_tree(tree["_baselines"])
-        ahead._moments = [Moments(*each) for each in tree["_moments"]]
+        ahead._scores = StepScores.from_tree(tree["_scores"])
         for name in _ARRAYS:
             setattr(ahead, name, tree[name].copy())
         return ahead
@@ -165,6 +149,7 @@ class StepsAhead:
         """Forecast all steps from here."""
         lags = [lag for lag in learner.spec.lags if lag >= SHORTEST_SEASON]
         self._baselines.forecast(sorted(learner.seasons or lags[-1:]))
+        self._scores.begin(self._baselines.names)
         self._every = rows_between_origins(self.steps, self._baselines.seasons)
         inputs = np.full((self.steps, learner.num_inputs), np.nan)
         dates = learner.settings.categories.dates
@@ -180,18 +165,13 @@ class StepsAhead:
     def _score(self, at: slice, y: Float[np.ndarray, "n e"]) -> RowsAhead:
         drawn = self._paths[:, at]
         mean, std = drawn.mean(axis=0), drawn.std(axis=0, ddof=1)
-        known = np.isfinite(y)
-        error = np.where(known, y - mean, 0.0)
-        crps = crps_ensemble(np.moveaxis(drawn, 0, -1), np.where(known, y, mean))
-        self._rows[at] += known
-        self._sums[:, at] += np.stack([error**2, np.abs(error), np.where(known, crps, 0.0)])
-        for i, level in enumerate(LEVELS):
-            low, high = np.quantile(drawn, [0.5 - level / 200.0, 0.5 + level / 200.0], axis=0)
-            self._covered[i, at] += known & (low <= y) & (y <= high)
-        self._baselines.score(at.start, y, y - mean)
-        self._moments = [m.add(y[known[:, e], e]) for e, m in enumerate(self._moments)]
-        step = np.arange(at.start, at.stop) + 1
-        return RowsAhead(step, mean, std, *np.quantile(drawn, list(QUANTILES.values()), axis=0))
+        crps = crps_ensemble(np.moveaxis(drawn, 0, -1), np.where(np.isfinite(y), y, mean))
+        ends = [np.quantile(drawn, [0.5 - level / 200.0, 0.5 + level / 200.0], axis=0) for level in LEVELS]
+        inside = np.stack([(low <= y) & (y <= high) for low, high in ends])
+        usual = np.broadcast_to(self._baselines.scales, y.shape)
+        step = np.arange(at.start, at.stop)
+        self._scores.add(step, y, mean, crps, inside, self._baselines.naive(at), usual)
+        return RowsAhead(step + 1, mean, std, *np.quantile(drawn, list(QUANTILES.values()), axis=0))
 
     def _end(self) -> None:
         """Score a forecast as a whole, once all its targets are in."""
@@ -199,30 +179,8 @@ class StepsAhead:
             wide = (self._paths / self._scale).reshape(len(self._paths), -1)
             self._energy += 1.0, float(energy_score(wide, (self._came / self._scale).ravel()))
 
-    def _result_of(self, h: int, e: int) -> dict[str, Any]:
-        rows = self._rows[h, e]
-        moments = self._moments[e]
-        variance = moments.m2 / moments.count if moments.count else 0.0
-        squared, absolute, crps = (float(each) / rows if rows else None for each in self._sums[:, h, e])
-        judgement, scale = self._baselines.judgement(h, e), float(self._baselines.scales[e])
-        return {
-            "rows": int(rows),
-            "nmse": _share(squared, variance),
-            "rmse": None if squared is None else float(np.sqrt(squared)),
-            "mae": absolute,
-            "mase": absolute / scale if absolute is not None and scale > 0.0 else None,
-            "crps": crps,
-            "coverage": {
-                str(level): float(self._covered[i, h, e] / rows) if rows else None for i, level in enumerate(LEVELS)
-            },
-            "naive": {}
-            if judgement is None
-            else {each.baseline: _naive(each, variance) for each in judgement.against},
-            "judgement": None if judgement is None else judgement.to_json(),
-        }
 
-
-_ARRAYS = ("_paths", "_scale", "_came", "_clock", "_rows", "_sums", "_covered", "_energy")
+_ARRAYS = ("_paths", "_scale", "_came", "_clock", "_energy")
 
 
 def check_steps(spec: Spec, steps: int) -> None:
@@ -237,7 +195,13 @@ def check_steps(spec: Spec, steps: int) -> None:
         raise ValueError(f"steps_ahead: expected a model without a horizon, got one of {spec.horizon}; leave out one")
     if not isinstance(family_of(spec), PathFamily):
         raise ValueError(f"steps_ahead: expected an ensemble for numbers, got the model {spec.model} of {spec.task}")
-    StepsAhead(steps, [""])
+    check_count(steps)
+
+
+def check_count(steps: int) -> None:
+    """Raise ValueError if so many rows ahead are too few to be forecast one by one."""
+    if steps < 2:
+        raise ValueError(f"steps_ahead: expected at least 2 rows ahead, got {steps}; a single one is the usual run")
 
 
 def _going_on(times: Float[np.ndarray, "n c"], steps: int) -> Float[np.ndarray, "h c"]:
@@ -250,12 +214,3 @@ def _going_on(times: Float[np.ndarray, "n c"], steps: int) -> Float[np.ndarray, 
             step, since = np.median(gaps[gaps > 0.0]), len(column) - 1 - known[-1]
             found[:, c] = column[known[-1]] + step * (since + np.arange(1, steps + 1))
     return found
-
-
-def _naive(of: Against, variance: float) -> dict[str, float | None]:
-    """Return the errors of a baseline at a step."""
-    return {"nmse": _share(of.loss, variance), "rmse": None if of.loss is None else float(np.sqrt(of.loss))}
-
-
-def _share(squared: float | None, variance: float) -> float | None:
-    return None if squared is None or variance <= 0.0 else squared / variance

@@ -18,7 +18,7 @@ _ITS_OWN = "the bands of a fleet are those of its keys' models"
 _IN_TIME = "a fleet learns each target with its row"
 # Why an option does not go with `--key`, where it is not that a fleet has one model for numbers.
 _WHY = {
-    "--horizon": "a fleet forecasts in Python, StreamingGPFleet.load('DIR/checkpoint').forecast(24)",
+    "--horizon": "a fleet forecasts each of the next rows, 1..24 for so many",
     "--conformal": _ITS_OWN,
     "--groups": f"{_ITS_OWN}, and --group names the groups of keys",
     "--delay": _IN_TIME,
@@ -31,7 +31,7 @@ def refuse_with_key(options: dict[str, Any]) -> None:
     """Fail if one of these options was given, which fleets do not have."""
     for option, is_given in options.items():
         if is_given not in (None, False):
-            why = _WHY.get(option, "a fleet has one model for numbers")
+            why = _WHY.get(option.partition(" ")[0], "a fleet has one model for numbers")
             fail(f"{option} does not go with --key: {why}; leave it out")
 
 

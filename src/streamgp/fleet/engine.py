@@ -6,23 +6,24 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from streamgp.fleet import targets
 from streamgp.fleet.common_errors import CommonErrors
 from streamgp.fleet.directory import Directory
 from streamgp.fleet.forecasts import persisting
 from streamgp.fleet.frames import FleetColumns
 from streamgp.fleet.hibernating_keys import HibernatingKeys
 from streamgp.fleet.levels import TextInputs
-from streamgp.fleet.local_keys import Keys, LocalKeys, Outcome
-from streamgp.fleet.model import FleetModel, Mixture
+from streamgp.fleet.local_keys import Keys, LocalKeys, Outcome, joined
+from streamgp.fleet.mixture import Mixture
+from streamgp.fleet.model import FleetModel
 from streamgp.fleet.pooling import group_priors, pooled_prior
 from streamgp.fleet.prior import PooledPrior
 from streamgp.fleet.provisional import Provisional
 from streamgp.fleet.ray_keys import RayKeys
 from streamgp.fleet.settings import FleetSettings
 from streamgp.fleet.steps import Steps
+from streamgp.fleet.steps_ahead import FleetStepsAhead
 from streamgp.fleet.warmup import DOF, PooledRows, fit_fleet
-from streamgp.numerics import student_t
-from streamgp.numerics.mixtures import log_sum
 from streamgp.progress import Bar
 
 # A key's rows count towards the warm-up after so many targets.
@@ -33,7 +34,7 @@ NEVER = 1 << 62  # rows
 
 
 class FleetEngine:
-    """Predicts and learns rows of numbered keys.
+    """Predicts and learns rows of numbered keys, with targets on the scale on which they are learnt.
 
     Parameters
     ----------
@@ -62,7 +63,7 @@ class FleetEngine:
 
     def __init__(self, settings: FleetSettings, columns: FleetColumns, keys: Keys, directory: Directory) -> None:
         self.settings, self.dated, self.keys = settings, columns.dated, keys
-        self._zone = columns.zone
+        self.zone = columns.zone
         self._directory, self._texts = directory, TextInputs(columns.text_places, directory)
         self.rows = self.refresh_at = 0
         self.fitted_at = NEVER
@@ -107,21 +108,26 @@ class FleetEngine:
         X: Float[np.ndarray, "n d"],
         y: Float[np.ndarray, " n"],
         bar: Bar | None = None,
+        ahead: FleetStepsAhead | None = None,
     ) -> Outcome:
-        """Predict rows, then learn them; new keys are numbered on from those known. NaN targets are not learnt."""
+        """Predict rows, then learn them; new keys are numbered on from those known. NaN targets are not learnt.
+
+        With `ahead` the next rows of each key are forecast from time to time, and scored.
+        """
         rows, parts = PooledRows(key, times, self._texts.learn(key, X, y), y), []
         at = 0
         while at < len(key):
             learn = self._learn_provisionally if self.model is None else self._learn_fitted
-            parts.append(learn(PooledRows(*(a[at:] for a in rows))))
-            at += len(parts[-1].log_density)
+            most = len(key) if ahead is None or self.model is None else ahead.rows_to_origin(key[at:], self)
+            found = learn(rows.part(slice(at, at + most)))
+            learnt = slice(at, at + len(found.log_density))
+            if ahead is not None:
+                found = found._replace(ahead=ahead.add(rows.part(learnt), self.settings.target_map))
+            parts.append(found)
+            at = learnt.stop
             if bar is not None:
                 bar.at(at)
-        if len(parts) == 1:
-            return parts[0]
-        parts.append(Outcome.empty(0))
-        mixture = Mixture(*(np.concatenate(each) for each in zip(*(part.mixture for part in parts), strict=True)))
-        return Outcome(mixture, np.concatenate([part.log_density for part in parts]))
+        return joined(parts or [Outcome.empty(0)])
 
     def shared(self) -> dict[str, Any]:
         """Return what is not any key's own, for `restore`."""
@@ -165,7 +171,7 @@ class FleetEngine:
         self.rows += len(predicted)
         if self.counted >= self.settings.warmup or self.rows >= most:
             self._fit()
-        return Outcome(mixture, log_density_of(mixture, rows.y))
+        return Outcome(mixture, targets.log_density(mixture, rows.y, self.settings.target_map))
 
     @property
     def steps(self) -> Steps:
@@ -173,14 +179,14 @@ class FleetEngine:
         if self.model is not None:
             return self.model.steps
         rows = self._waiting_rows()
-        return Steps.of(rows.key, rows.times, self.dated, self._zone)
+        return Steps.of(rows.key, rows.times, self.dated, self.zone)
 
     def _waiting_rows(self) -> PooledRows:
         return PooledRows(*(np.concatenate(each) for each in zip(*self.waiting, strict=True)))
 
     def _fit(self) -> None:
         rows = self._waiting_rows()
-        self.model = fit_fleet(rows, self.settings, self.dated, self._zone)
+        self.model = fit_fleet(rows, self.settings, self.dated, self.zone)
         self.waiting, self.provisional = [], Provisional()
         self.fitted_at, self.refresh_at = self.rows, 2 * self.rows
         self.keys.use(self.model)
@@ -204,6 +210,10 @@ class FleetEngine:
         """Let the keys learn rows, and the errors of different keys tell how far they go together."""
         found = self.keys.learn(*rows, prior, scored=scored)
         mean, std = found.mixture.moments
+        target = self.settings.target_map
+        if target.transform is not None:  # to first order
+            rows, std = rows._replace(y=target.inverse(rows.y)), target.scale_at(mean, std)
+            mean = target.inverse(mean)
         self.common.learn(rows.times, self._directory.group[rows.key], rows.y - mean, std)
         return found
 
@@ -231,8 +241,3 @@ def _as_mixture(predicted: list[tuple[float, float]]) -> Mixture:
     both = np.reshape(np.array(predicted, float), (-1, 2, 1))
     mean, var = (np.repeat(both[:, i], len(DOF), axis=1) for i in range(2))
     return Mixture(np.full(mean.shape, -np.log(len(DOF))), mean, var, np.broadcast_to(DOF, mean.shape))
-
-
-def log_density_of(mixture: Mixture, y: np.ndarray) -> Any:
-    """Return the log density of every target, NaN where there is none."""
-    return log_sum(mixture.log_weights + student_t.log_density(y[:, None] - mixture.mean, mixture.var, mixture.dof))

@@ -8,10 +8,12 @@ import narwhals as nw
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from streamgp.evaluation.columns import columns_of_steps
 from streamgp.fleet import outputs
 from streamgp.fleet.frames import FleetColumns, Key, with_columns
 from streamgp.fleet.page import render_fleet
 from streamgp.fleet.settings import FleetSettings
+from streamgp.fleet.steps_ahead import FleetStepsAhead
 from streamgp.table.files import write_aside
 
 if TYPE_CHECKING:
@@ -91,8 +93,10 @@ class FleetEvaluation:
         return Path(path)
 
 
-def tested(fleet: "StreamingGPFleet", frame: Any) -> tuple[Any, dict[str, Any], TestedRows, FleetColumns]:
-    """Predict every row before its target is seen, score it, then learn it.
+def tested(
+    fleet: "StreamingGPFleet", frame: Any, ahead: FleetStepsAhead | None = None
+) -> tuple[Any, dict[str, Any], TestedRows, FleetColumns]:
+    """Predict every row before its target is seen, score it, then learn it; with `ahead`, several rows before too.
 
     Returns
     -------
@@ -100,15 +104,21 @@ def tested(fleet: "StreamingGPFleet", frame: Any) -> tuple[Any, dict[str, Any], 
         As those of a `FleetEvaluation`.
     """
     was_provisional = 0 if fleet._engine is None else fleet._engine.rows
-    table, good, outcome = fleet._learn(frame, "evaluate")
+    table, good, outcome = fleet._learn(frame, "evaluate", ahead)
     assert table.y is not None and fleet._engine is not None
-    values = outputs.predictions(outcome.mixture)
-    crps, level = outputs.judge(outcome.mixture, table.y[good])
+    target = fleet.settings.target_map
+    values = outputs.predictions(outcome.mixture, target)
+    crps, level = outputs.judge(outcome.mixture, table.y[good], target)
     values |= {"log_density": outcome.log_density, "crps": crps}
     scored = was_provisional + np.arange(len(good)) >= fleet._engine.fitted_at
     found = outputs.metrics(values, table.y[good], level, scored)
     found["warmup"] = int((~scored).sum())
     wide = {fleet.settings.target_col: table.y} | outputs.spread(values, good, len(table.keys))
+    if outcome.ahead is not None:
+        of_steps = columns_of_steps(outcome.ahead, [fleet.settings.target_col])
+        step = np.zeros(len(table.keys), np.int64)
+        step[good] = of_steps.pop("step")
+        wide |= {"step": step} | outputs.spread(of_steps, good, len(table.keys))
     rows = TestedRows(
         table.keys, table.times, good, table.y[good], np.asarray(values["mean"]), level, outcome.log_density, scored
     )

@@ -6,7 +6,7 @@ All but the constant are inputs of the random Fourier features as well (Rahimi a
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from streamgp.fleet.scales import REACH, YOUNG
 from streamgp.numerics.checkpoint.encoding import register
@@ -53,6 +53,14 @@ class FeatureMap:
         """How many features there are."""
         return self.num_linear + 2 * len(self.frequencies)
 
+    @property
+    def slow(self) -> Int[np.ndarray, " u"]:
+        """Which features are not of the faster waves of the calendar."""
+        faster = [np.repeat("/" in entry, calendar_width((entry,))) for entry in self.calendar]
+        first = 1 + len(self.lags)
+        rest = self.num_features - first - calendar_width(self.calendar)
+        return np.flatnonzero(~np.concatenate([np.zeros(first, bool), *faster, np.zeros(rest, bool)]))
+
     def standardise(
         self,
         past: Float[np.ndarray, "n w"],
@@ -79,9 +87,9 @@ class FeatureMap:
         wave = np.concatenate([np.cos(angle), np.sin(angle)], axis=1) / np.sqrt(max(len(self.frequencies), 1))
         return np.concatenate([np.ones((len(Z), 1)), Z, wave], axis=1)
 
-    def slopes(self, Z: Float[np.ndarray, "n z"], theta: Float[np.ndarray, "n f"]) -> Float[np.ndarray, "n l"]:
-        """Return the derivative of ``phi' theta`` by each lag."""
-        first, m, count = self.num_linear, len(self.frequencies), len(self.lags)
-        angle, toward = Z @ self.frequencies.T, self.frequencies[:, :count] / np.sqrt(max(m, 1))
+    def slopes(self, Z: Float[np.ndarray, "n z"], theta: Float[np.ndarray, "n f"]) -> Float[np.ndarray, "n z"]:
+        """Return the derivative of ``phi' theta`` by each standardised input: lags, calendar, inputs."""
+        first, m = self.num_linear, len(self.frequencies)
+        angle, toward = Z @ self.frequencies.T, self.frequencies / np.sqrt(max(m, 1))
         waves = theta[:, first + m :] * np.cos(angle) - theta[:, first : first + m] * np.sin(angle)
-        return theta[:, 1 : 1 + count] + waves @ toward
+        return theta[:, 1:first] + waves @ toward

@@ -111,7 +111,11 @@ class KeyedRows:
             frame = frame.with_columns(self._times(time, part[time], block, rows))
         for name in (self._settings.target, *self.kinds):
             values = self._numbers(name, part[name])
-            self._note(values, part[name], name, block, rows)
+            outside = self._outside(name, values)
+            if outside:
+                values = values.copy()  # which may be the file's own memory
+                values[list(outside)] = np.nan
+            self._note(values, part[name], name, block, rows, outside)
             frame = frame.with_columns(pl.Series(name, values))
         for name in (name for name in self.inputs if name not in self.kinds):
             levels = [None if is_missing(cell) else cells.to_text(cell) for cell in part[name]]
@@ -132,8 +136,17 @@ class KeyedRows:
             return pl.Series(name, values)
         return pl.Series(name, values * 1e6, nan_to_null=True).cast(pl.Int64).cast(pl.Datetime("us"))
 
-    def _note(self, values: np.ndarray, column: Column, name: str, block: Block, rows: range) -> None:
-        """Count the cells of a column that have no value, or refuse the first that is not empty."""
+    def _outside(self, name: str, values: np.ndarray) -> dict[int, str]:
+        """Return what is wrong with targets that cannot be, by their row."""
+        return self._settings.target_map.faults(values[:, None]) if name == self._settings.target else {}
+
+    def _note(
+        self, values: np.ndarray, column: Column, name: str, block: Block, rows: range, outside: Mapping[int, str]
+    ) -> None:
+        """Count the cells of a column that have no value, or refuse the first that is not empty.
+
+        `outside` are values that cannot be, and what is wrong with them.
+        """
         for i in np.flatnonzero(~(np.abs(values) <= cells.LARGEST)).tolist():
             if rows[i] in block.faults:
                 continue
@@ -142,7 +155,7 @@ class KeyedRows:
                 what = "target column" if name == self._settings.target else "column"
                 expected = "true or false" if self.kinds.get(name) == "boolean" else "a finite number"
                 got = cells.say_got(column[i], self.schema.decimals.get(name))
-                fault = f"{block.where(rows[i])}: {what} '{name}': expected {expected}, {got}"
+                fault = f"{block.where(rows[i])}: {what} '{name}': {outside.get(i, f'expected {expected}, {got}')}"
                 if self._settings.missing == "raise":
                     raise DataError(f"{self.name}: {fault}")
             self.gaps.setdefault(name, Gaps()).add(fault)

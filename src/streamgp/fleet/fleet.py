@@ -15,10 +15,19 @@ from streamgp.fleet.evaluation import FleetEvaluation, tested
 from streamgp.fleet.forecasts import checked
 from streamgp.fleet.frames import FleetColumns, Key, Table, as_times, name_rows, new_frame, read, with_columns
 from streamgp.fleet.local_keys import Keys, LocalKeys, Outcome
-from streamgp.fleet.model import Mixture
+from streamgp.fleet.mixture import Mixture
 from streamgp.fleet.ray_keys import require_ray
-from streamgp.fleet.settings import DEFAULT_LAGS, DEFAULT_MISSING, FleetSettings, as_lags, as_path
+from streamgp.fleet.settings import (
+    DEFAULT_LAGS,
+    DEFAULT_MISSING,
+    FleetSettings,
+    as_bounds,
+    as_lags,
+    as_path,
+    as_transform,
+)
 from streamgp.fleet.shards import Shards
+from streamgp.fleet.steps_ahead import FleetStepsAhead
 from streamgp.fleet.totals import Known, next_rows, rows_frame, totals_frame
 from streamgp.models.options import calendar_of
 from streamgp.numerics import checkpoint
@@ -60,7 +69,8 @@ class StreamingGPFleet:
         Seed of the Fourier features.
     calendar
         Cycles of the times, if they are dates, that are inputs, a sine and a cosine each: some of ``day``, ``week``,
-        ``month`` and ``year``; ``auto``: those that the usual gap shows; ``none``.
+        ``month`` and ``year``; ``auto``: those that the usual gap shows; ``none``. Day and week have faster waves
+        besides, as many as the rows show, up to four and three.
     holidays
         Country whose public holidays are an input, 1 on these days: DE, or DE-BY for a part. Needs dates and the
         package holidays (extra ``holidays``).
@@ -74,6 +84,12 @@ class StreamingGPFleet:
     group_col
         Column of groups of keys, text or whole numbers, constant by key: a new key starts from what its group has
         shown, so far as groups differ. None: all keys are one.
+    bounds
+        Bounds that the target keeps within: ``(0, None)`` for none below 0, ``(0, 1)`` for shares. What is predicted
+        beyond counts as the bound. A target outside is refused, or with another `missing` than ``raise`` not learnt.
+    target_transform
+        ``log``, ``log1p`` or ``logit`` (within `bounds`), where noise grows with the target; as of
+        `streamgp.StreamingGPRegressor`. Predictions and scores are in the target's own units.
     directory
         With `max_active`: where they sleep, best on the disk that the fleet is saved to. None: with temporary files.
 
@@ -106,9 +122,12 @@ class StreamingGPFleet:
         missing_values: Codes = None,
         calendar: str | Sequence[str] | None = AUTO,
         holidays: str | None = None,
+        bounds: tuple[float | None, float | None] | None = None,
+        target_transform: str | None = None,
     ) -> None:
         columns, where = (id_col, time_col, target_col), (workers, max_active, as_path(directory), group_col)
         more = tuple(MissingCodes.of(missing_values).given), calendar_of(calendar, holidays)
+        more += as_bounds(bounds), as_transform(target_transform)
         self.settings = FleetSettings(
             *columns, engine, model, as_lags(lags), season, warmup, shards, missing, random_state, *where, *more
         )
@@ -163,11 +182,30 @@ class StreamingGPFleet:
             Of the same type, in the same order: key, time, mean, std, q05, q50 and q95.
         """
         table, mixture = self._ahead(frame)
-        return with_columns(table, self.settings, outputs.predictions(mixture))
+        return with_columns(table, self.settings, outputs.predictions(mixture, self.settings.target_map))
 
-    def evaluate(self, frame: Any) -> FleetEvaluation:
-        """Test, then train: predict every row before it is learnt, and score it; NaN for rows that are left out."""
-        found, metrics, rows, columns = tested(self, frame)
+    def evaluate(self, frame: Any, steps_ahead: int = 0) -> FleetEvaluation:
+        """Test, then train: predict every row before it is learnt, and score it; NaN for rows that are left out.
+
+        Parameters
+        ----------
+        frame
+            As in `partial_fit`.
+        steps_ahead
+            Also forecast the next so many rows of each key, from one in so many of its rows on, and score each step
+            beside naive forecasts: ``steps_ahead`` of the metrics, and columns of the frame (``step``, from 1, and
+            ``ahead_mean``, ``ahead_std``, ``ahead_q05``, ``ahead_q50``, ``ahead_q95``). Their inputs are taken as
+            not known. 0: no such forecasts.
+
+        Raises
+        ------
+        ValueError
+            If `steps_ahead` is neither 0 nor at least 2.
+        """
+        ahead = FleetStepsAhead(steps_ahead, self.settings.target_col) if steps_ahead else None
+        found, metrics, rows, columns = tested(self, frame, ahead)
+        if ahead is not None:
+            metrics |= ahead.metrics()
         return FleetEvaluation(found, metrics, self.scores(), self.settings, rows, columns)
 
     def step(self, seq: int, frame: Any) -> Any:
@@ -193,7 +231,7 @@ class StreamingGPFleet:
             return None
         table, good, outcome = self._learn(frame, "step")
         self._seq = seq
-        values = outputs.predictions(outcome.mixture)
+        values = outputs.predictions(outcome.mixture, self.settings.target_map)
         return with_columns(table, self.settings, outputs.spread(values, good, len(table.keys)))
 
     def forecast(
@@ -381,7 +419,9 @@ class StreamingGPFleet:
         times = self._directory.next_rows(key) if table.times is None else table.times
         return table, engine.predict(key, times, table.X, self._directory.group_numbers(table.groups, len(key)))
 
-    def _learn(self, frame: Any, caller: str) -> tuple[Table, Int[np.ndarray, " m"], Outcome]:
+    def _learn(
+        self, frame: Any, caller: str, ahead: FleetStepsAhead | None = None
+    ) -> tuple[Table, Int[np.ndarray, " m"], Outcome]:
         """Check all rows, then predict and learn the good ones; return also which these are."""
         self._check_usable()
         table = read(frame, self.settings, self._columns, with_target=True)
@@ -410,10 +450,10 @@ class StreamingGPFleet:
             self._directory.add_groups(key, [table.groups[i] for i in good.tolist()])
         self._columns = table.columns
         times = self._directory.next_rows(key) if table.times is None else table.times[good]
-        y = table.y[good]
+        y = self.settings.target_map.forward(table.y[good])
         warm, self._engine.broken = self.is_warm_, True
         with progress_bar("fleet", len(y)) as bar:
-            outcome = self._engine.learn(key, times, table.X[good], y, bar)
+            outcome = self._engine.learn(key, times, table.X[good], y, bar, ahead)
         self._directory.count(key, times, np.isnan(y), table.unusable[good])
         skipped = self._directory.find([table.keys[i] for i in np.flatnonzero(is_bad).tolist()])
         skipped = skipped[skipped != NEW]

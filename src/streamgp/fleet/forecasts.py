@@ -2,7 +2,8 @@
 
 The errors of the steps so far have a covariance, which the derivatives of the next mean by its lags carry on: of a
 linear model this is exact, of the Fourier features it is the first order. What a belief does not know of the weights
-counts in every step by itself.
+counts in every step by itself. So does an input that is not known: it is taken to be ordinary for its key, and as
+uncertain as the key's scale.
 """
 
 from collections.abc import Sequence
@@ -16,7 +17,8 @@ from jaxtyping import Float, Int
 from streamgp.evaluation.metrics.shares import percents
 from streamgp.fleet.directory import NEW, Directory
 from streamgp.fleet.frames import FleetColumns, Table, listed, name_rows, read
-from streamgp.fleet.model import FleetModel, Mixture
+from streamgp.fleet.mixture import Mixture
+from streamgp.fleet.model import FleetModel
 from streamgp.fleet.provisional import Provisional
 from streamgp.fleet.settings import FleetSettings
 from streamgp.fleet.states import KeyStates
@@ -25,6 +27,8 @@ from streamgp.fleet.warmup import DOF, rounds
 from streamgp.table import DataError
 
 MAX_STEPS = 10_000
+# A Student's t of d degrees of freedom has an excess kurtosis of 6 / (d - 4).
+KURTOSIS_DOF = 4.0
 
 
 def checked(h: int, level: float | Sequence[float]) -> Sequence[float]:
@@ -61,10 +65,16 @@ def stepped(
             cov[:, step, :], cov[:, :, step] = shared, shared
         else:
             carried = np.zeros(len(times))
+        # The inputs stand last, in units of their scales.
+        by_input = slopes[:, slopes.shape[1] - X.shape[2] :] * ahead.scale[:, :1]
+        unknown = np.square(np.where(np.isnan(X[:, step]), by_input, 0.0)).sum(axis=1)
         log_weights[:, step], means[:, step] = ahead.mixture.log_weights, ahead.mixture.mean
-        variances[:, step], dof[:, step] = ahead.mixture.var + carried[:, None], ahead.mixture.dof
+        variances[:, step] = ahead.mixture.var + (carried + unknown)[:, None]
+        # Of what inputs add, which is nearly normal, the excess kurtosis of the sum is matched.
+        swell = np.square(1.0 + unknown[:, None] / ahead.mixture.var)
+        dof[:, step] = KURTOSIS_DOF + (ahead.mixture.dof - KURTOSIS_DOF) * swell
         mean, std = ahead.mixture.moments
-        cov[:, step, step] = carried + std * std
+        cov[:, step, step] = carried + unknown + std * std
         states = replace(states, past=np.concatenate([states.past[:, 1:], mean[:, None]], axis=1))
     return Mixture(*(a.reshape(-1, len(DOF)) for a in (log_weights, means, variances, dof)))
 
@@ -165,8 +175,8 @@ def _given(
 
 def _slopes(
     model: FleetModel, states: KeyStates, Z: Float[np.ndarray, "k z"], times: Float[np.ndarray, " k"]
-) -> Float[np.ndarray, "k l"]:
-    """Return the derivative of the mixture's mean by every lag."""
+) -> Float[np.ndarray, "k z"]:
+    """Return the derivative of the mixture's mean by every standardised input, in units of the key's scale."""
     beliefs = states.beliefs
     since = (times - beliefs.time) / model.unit
     shrink = model.experts.decay ** np.where(since > 0.0, since, 0.0)[:, None]

@@ -147,10 +147,12 @@ def read(frame: Any, settings: FleetSettings, known: FleetColumns | None, with_t
     # NaN says that there is no value; what is infinite or absurd is taken for one that was lost.
     unusable: Any = (np.abs(X) > LARGEST).any(axis=1)
     X = np.where(np.abs(X) <= LARGEST, X, np.nan)
-    if y is not None:
-        unusable = unusable | (np.abs(y) > LARGEST)
-        y = np.where(np.abs(y) <= LARGEST, y, np.nan)
-    return Table(columns, keys, times, X, y, unusable, table, groups)
+    if y is None:
+        return Table(columns, keys, times, X, None, unusable, table, groups)
+    unusable = unusable | (np.abs(y) > LARGEST)
+    y = np.where(np.abs(y) <= LARGEST, y, np.nan)
+    found = Table(columns, keys, times, X, y, unusable, table, groups)
+    return found if settings.target_map.changes_nothing else _within(found, settings, y)
 
 
 def with_columns(table: Table, settings: FleetSettings, values: Mapping[str, np.ndarray]) -> Any:
@@ -197,6 +199,19 @@ def name_rows(settings: FleetSettings, table: Table, which: Bool[np.ndarray, " n
         said.append(f"row {i} ({table.keys[i]!r}{time})")
     more = len(rows) - len(said)
     return ", ".join(said) + (f" and {more} more" if more > 0 else "")
+
+
+def _within(table: Table, settings: FleetSettings, y: Float[np.ndarray, " n"]) -> Table:
+    """Return rows without the targets that cannot be; raise the first of them where that is wanted."""
+    faults = settings.target_map.faults(y[:, None])
+    outside = np.isin(np.arange(len(y)), list(faults))
+    if faults and settings.missing == "raise":
+        first, where = next(iter(faults.values())), name_rows(settings, table, outside)
+        raise DataError(
+            f"column '{settings.target_col}': {first} in {where}; correct them, or give nothing, which is "
+            f"predicted and not learnt."
+        )
+    return table._replace(y=np.where(outside, np.nan, y), unusable=table.unusable | outside)
 
 
 _DATED = ("date", "datetime")

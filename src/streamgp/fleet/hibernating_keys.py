@@ -16,7 +16,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from streamgp.fleet.local_keys import Inputs, LocalKeys, Numbers, Outcome, Values, empty_mixture, write
-from streamgp.fleet.model import FleetModel, Mixture
+from streamgp.fleet.mixture import Mixture
+from streamgp.fleet.model import FleetModel
 from streamgp.fleet.pooling import BeliefSums
 from streamgp.fleet.sleepers import FILE_KEYS, Sleepers
 from streamgp.fleet.states import KeyStates, joined, take

@@ -8,7 +8,7 @@ import numpy as np
 from streamgp.fleet import outputs
 from streamgp.fleet.fleet import StreamingGPFleet
 from streamgp.fleet.local_keys import Outcome
-from streamgp.fleet.model import Mixture
+from streamgp.fleet.mixture import Mixture
 
 
 class LiveFleet:

@@ -8,8 +8,10 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float, Int
 
+from streamgp.evaluation.steps_ahead import RowsAhead
 from streamgp.fleet.forecasts import stepped
-from streamgp.fleet.model import FleetModel, Mixture
+from streamgp.fleet.mixture import Mixture
+from streamgp.fleet.model import FleetModel
 from streamgp.fleet.pooling import BeliefSums, belief_sums
 from streamgp.fleet.scores import key_scores
 from streamgp.fleet.sleepers import Sleepers
@@ -26,10 +28,14 @@ Inputs = Float[np.ndarray, "n d"]
 
 
 class Outcome(NamedTuple):
-    """What was predicted of rows before they were learnt, and the log density of each target, NaN of none."""
+    """What was predicted of rows before they were learnt, and the log density of each target, NaN of none.
+
+    `ahead` is what was forecast of them several rows before, if that was asked for.
+    """
 
     mixture: Mixture
     log_density: Float[np.ndarray, " n"]
+    ahead: RowsAhead | None = None
 
     @classmethod
     def empty(cls, rows: int) -> "Outcome":
@@ -226,6 +232,16 @@ class LocalKeys:
             return
         with one_blas_thread(), ThreadPoolExecutor(self.threads) as pool:
             list(pool.map(quietly, blocks))
+
+
+def joined(parts: list[Outcome]) -> Outcome:
+    """Return what is known of the rows of all parts, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    mixture = Mixture(*map(np.concatenate, zip(*(part.mixture for part in parts), strict=True)))
+    ahead = [part.ahead for part in parts if part.ahead is not None]
+    log_density = np.concatenate([part.log_density for part in parts])
+    return Outcome(mixture, log_density, RowsAhead(*map(np.concatenate, zip(*ahead, strict=True))) if ahead else None)
 
 
 def empty_mixture(rows: int) -> Mixture:

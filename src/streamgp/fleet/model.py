@@ -6,35 +6,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from streamgp.fleet import targets
 from streamgp.fleet.experts import FleetExperts, Predicted, log_normalised
 from streamgp.fleet.features import FeatureMap
+from streamgp.fleet.mixture import Mixture
 from streamgp.fleet.prior import PooledPrior
 from streamgp.fleet.scales import YOUNG, PoolScales
 from streamgp.fleet.states import KeyScores, KeyStates
 from streamgp.fleet.steps import Steps
-from streamgp.numerics import student_t
+from streamgp.likelihoods import TargetMap
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.mixtures import log_sum
 
 # An outlier becomes a lag of later rows as at most so many standard deviations.
 BELIEVED = 1.0
 QUANTILES = (0.05, 0.5, 0.95)
-
-
-class Mixture(NamedTuple):
-    """Predictions of rows: mixtures of Student's t, in the unit of the target."""
-
-    log_weights: Float[np.ndarray, "n k"]
-    mean: Float[np.ndarray, "n k"]
-    var: Float[np.ndarray, "n k"]
-    dof: Float[np.ndarray, "n k"]
-
-    @property
-    def moments(self) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-        """Mean and standard deviation of every row."""
-        weights = np.exp(self.log_weights)
-        mean = np.vecdot(weights, self.mean)
-        return mean, np.sqrt(np.vecdot(weights, self.var + np.square(self.mean - mean[:, None])))
 
 
 class Ahead(NamedTuple):
@@ -52,7 +38,8 @@ class Ahead(NamedTuple):
 class FleetModel:
     """What the warm-up found for all keys, and the priors that keys are born with.
 
-    The last one is the newest of the whole fleet, `by_group` says which are those of its groups.
+    The last one is the newest of the whole fleet, `by_group` says which are those of its groups. `target` maps what
+    is learnt to the targets.
     """
 
     features: FeatureMap
@@ -61,6 +48,7 @@ class FleetModel:
     steps: Steps
     priors: list[PooledPrior]
     by_group: list[int] = field(default_factory=list)
+    target: TargetMap = field(default_factory=TargetMap)
 
     @property
     def unit(self) -> float:
@@ -110,12 +98,14 @@ class FleetModel:
         times: Float[np.ndarray, " n"],
         scored: bool = True,
     ) -> tuple[KeyStates, Float[np.ndarray, " n"]]:
-        """Learn the targets of the rows that `ahead` predicts; return the new states and the log densities."""
+        """Learn targets, on the scale that is learnt, of rows that `ahead` predicts; return states, log densities."""
         scale = ahead.scale[:, 0]
         young = states.moments.count[:, 0] < YOUNG
         u = (y - ahead.center[:, 0]) / scale
         learnt = self.experts.learn(states.beliefs, ahead.predicted, u, ~young, states.learnt)
         log_density: Any = log_sum(ahead.mixture.log_weights + learnt.log_densities) - np.log(scale)
+        given = self.target.inverse(y)
+        log_density = log_density + self.target.log_slope(given)
         is_outlier, is_shift = learnt.is_outlier, learnt.is_shift
         mean, std = ahead.mixture.moments
         near = np.clip(y, mean - BELIEVED * std, mean + BELIEVED * std)
@@ -134,7 +124,7 @@ class FleetModel:
         )
         scores = states.scores
         if scored:
-            scores = self._scored(states, ahead, y, y - mean, log_density)
+            scores = self._scored(states, ahead, given, log_density)
         return (
             replace(
                 states,
@@ -142,8 +132,8 @@ class FleetModel:
                 moments=moments,
                 beliefs=replace(beliefs, time=np.fmax(times, states.beliefs.time)),
                 scores=scores,
-                last=y,
-                total=states.total + y,
+                last=given,
+                total=states.total + given,
                 learnt=states.learnt + 1,
                 flagged=states.flagged + is_outlier,
             ),
@@ -159,12 +149,9 @@ class FleetModel:
         moved = np.concatenate([states.past[:, 1:], ahead.mixture.moments[0][:, None]], axis=1)
         return replace(states, past=np.where(young[:, None], states.past, moved))
 
-    def _scored(
-        self, states: KeyStates, ahead: Ahead, y: np.ndarray, error: np.ndarray, log_density: np.ndarray
-    ) -> KeyScores:
-        mixture = ahead.mixture
-        t = (y[:, None] - mixture.mean) / np.sqrt(student_t.squared_scale(mixture.var, mixture.dof))
-        below = np.vecdot(np.exp(mixture.log_weights), student_t.cdf(t, mixture.dof))
+    def _scored(self, states: KeyStates, ahead: Ahead, y: np.ndarray, log_density: np.ndarray) -> KeyScores:
+        below = targets.levels(ahead.mixture, y, self.target)
+        error = y - targets.moments(ahead.mixture, self.target)[0]
         covered = (below > QUANTILES[0]) & (below < QUANTILES[-1])
         running = states.total / np.where(states.learnt > 0, states.learnt, np.nan)
         return states.scores.add(y, error, log_density, covered.astype(float), states.last, running)

@@ -1,19 +1,24 @@
 """Columns of output from mixtures, and scores from the sums over every key's rows."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Bool, Float
 
+from streamgp.fleet import targets
 from streamgp.fleet.directory import Directory
-from streamgp.fleet.engine import FleetEngine
-from streamgp.fleet.model import QUANTILES, Mixture
+from streamgp.fleet.mixture import Mixture
+from streamgp.fleet.model import QUANTILES
 from streamgp.fleet.scores import SKILLS
+from streamgp.likelihoods import TargetMap
 from streamgp.numerics import mixtures
 from streamgp.numerics.crps import mixture_crps
 from streamgp.numerics.digits import shortest
 from streamgp.numerics.quantiles import mixture_quantiles
+
+if TYPE_CHECKING:
+    from streamgp.fleet.engine import FleetEngine
 
 COVERAGE_LEVELS = (50, 90, 95)
 NAMES = ("q05", "q50", "q95")
@@ -30,39 +35,51 @@ def spread(values: Values, good: np.ndarray, rows: int) -> Values:
     return wide
 
 
-def quantiles(mixture: Mixture, probabilities: Sequence[float]) -> list[Float[np.ndarray, " n"]]:
-    """Return quantiles of every row."""
+def quantiles(mixture: Mixture, probabilities: Sequence[float], target: TargetMap) -> list[Float[np.ndarray, " n"]]:
+    """Return quantiles of every row's target."""
     parts = [mixture_quantiles(_flat(part), list(probabilities)) for part in _batches(mixture)]
-    return (
-        [np.concatenate(each) for each in zip(*parts, strict=True)] if parts else [np.empty(0)] * len(probabilities)
-    )
+    if not parts:
+        return [np.empty(0)] * len(probabilities)
+    return [target.inverse(np.concatenate(each)) for each in zip(*parts, strict=True)]
 
 
-def predictions(mixture: Mixture) -> Values:
-    """Return mean, standard deviation and quantiles of every row."""
-    mean, std = mixture.moments
-    return {"mean": mean, "std": std} | dict(zip(NAMES, quantiles(mixture, QUANTILES), strict=True))
+def predictions(mixture: Mixture, target: TargetMap) -> Values:
+    """Return mean, standard deviation and quantiles of every row's target."""
+    mean, std = targets.moments(mixture, target)
+    return {"mean": mean, "std": std} | dict(zip(NAMES, quantiles(mixture, QUANTILES, target), strict=True))
 
 
-def bands(mixture: Mixture, levels: Sequence[float]) -> Values:
+def bands(mixture: Mixture, levels: Sequence[float], target: TargetMap) -> Values:
     """Return the ends of the central bands that hold these percentages of every row's distribution."""
     ends: Values = {}
     for level in levels:
-        low, high = quantiles(mixture, [0.5 - level / 200.0, 0.5 + level / 200.0])
+        low, high = quantiles(mixture, [0.5 - level / 200.0, 0.5 + level / 200.0], target)
         ends |= {f"mean-lo-{shortest(level)}": low, f"mean-hi-{shortest(level)}": high}
     return ends
 
 
-def judge(mixture: Mixture, y: Float[np.ndarray, " n"]) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+def judge(
+    mixture: Mixture, y: Float[np.ndarray, " n"], target: TargetMap
+) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     """Return CRPS and the level at which the target came of every row, NaN where there is none."""
     found = []
-    for part, target in zip(_batches(mixture), (y[i : i + BATCH] for i in range(0, len(y), BATCH)), strict=True):
-        m, there = _flat(part), np.nan_to_num(target)
-        at_y = mixtures.evaluate(m, there)
-        both = np.stack([mixture_crps(m, there, at_y), mixtures.cdf(m, at_y)])
-        found.append(np.where(np.isnan(target), np.nan, both))
+    for part, came in zip(_batches(mixture), (y[i : i + BATCH] for i in range(0, len(y), BATCH)), strict=True):
+        there = ~np.isnan(came)
+        both = np.full((2, len(came)), np.nan)
+        if there.any():
+            both[:, there] = _judged(Mixture(*(a[there] for a in part)), came[there], target)
+        found.append(both)
     crps, level = np.concatenate(found, axis=1) if found else np.empty((2, 0))
     return crps, level
+
+
+def _judged(mixture: Mixture, y: Float[np.ndarray, " n"], target: TargetMap) -> Float[np.ndarray, "2 n"]:
+    if not target.changes_nothing:
+        whole = targets.mapped(mixture, target)
+        return np.stack([whole.crps(y[:, None])[:, 0], whole.pit(y[:, None])[:, 0]])
+    m = _flat(mixture)
+    at_y = mixtures.evaluate(m, y)
+    return np.stack([mixture_crps(m, y, at_y), mixtures.cdf(m, at_y)])
 
 
 def metrics(
@@ -85,7 +102,7 @@ def metrics(
     }
 
 
-def scores(engine: FleetEngine, directory: Directory) -> Mapping[str, np.ndarray]:
+def scores(engine: "FleetEngine", directory: Directory) -> Mapping[str, np.ndarray]:
     """Return the scores of every key; NaN where there are none yet."""
     n = len(directory)
     found: Values = {name: getattr(directory, name).astype(np.int64) for name in Directory.COUNTS}

@@ -8,6 +8,7 @@ import polars as pl
 from streamgp.fleet import page_content as fleet
 from streamgp.numerics import formats
 from streamgp.reports import verdicts, wording
+from streamgp.reports.pages import steps
 
 
 def render_fleet(metrics: dict[str, Any], predictions: pl.LazyFrame, scores: pl.DataFrame) -> bytes:
@@ -29,12 +30,13 @@ def render_fleet(metrics: dict[str, Any], predictions: pl.LazyFrame, scores: pl.
     """
     try:
         from streamgp.fleet import figures as fleet_figures
-        from streamgp.reports import templating
+        from streamgp.reports import figures, templating
     except ImportError as error:
         raise ImportError("The report needs matplotlib and jinja2: pip install matplotlib jinja2.") from error
     optional = {"data": None, "command": None, "warnings": [], "stopped": None, "interrupted": False, "alarms": None}
+    optional |= {"python": "command" not in metrics, "steps_ahead": None}
     metrics = optional | {"target": "y", "skipped_rows": 0} | metrics
-    rows = fleet.judged(predictions, metrics["warmup"])
+    rows = fleet.judged(predictions.drop(*steps.COLUMNS, strict=False), metrics["warmup"])
     keys = fleet.by_key(rows, scores)
     ranked = keys.sort("gain", "pll", nulls_last=True, maintain_order=True)
     judged = keys.filter(pl.col("gain").is_not_null())
@@ -69,6 +71,8 @@ def render_fleet(metrics: dict[str, Any], predictions: pl.LazyFrame, scores: pl.
         grouped="group" in keys.columns,
         few=fleet.MIN_ROWS,
         recently=fleet.RECENTLY,
+        target=metrics["target"],
+        **steps.steps(figures, predictions, metrics),
         **content,
         **lately,
     )

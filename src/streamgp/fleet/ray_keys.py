@@ -13,7 +13,8 @@ from jaxtyping import Float, Int
 
 from streamgp.fleet.directory import Directory
 from streamgp.fleet.local_keys import Inputs, LocalKeys, Numbers, Outcome, Values, empty_mixture, write
-from streamgp.fleet.model import FleetModel, Mixture
+from streamgp.fleet.mixture import Mixture
+from streamgp.fleet.model import FleetModel
 from streamgp.fleet.pooling import BeliefSums
 from streamgp.fleet.states import KeyStates
 

@@ -10,7 +10,8 @@ from rich.console import Console
 from streamgp.fleet.page import render_fleet
 from streamgp.fleet.page_content import COLUMNS
 from streamgp.numerics.formats import number, plural, share
-from streamgp.reports import verdicts
+from streamgp.reports import step_verdict, verdicts
+from streamgp.reports.pages import steps
 from streamgp.reports.pages.stream import scan
 from streamgp.reports.wording import alarm_lines
 from streamgp.table.files import write_aside
@@ -27,7 +28,7 @@ def write_fleet_report(directory: Path) -> Path:
         If a file is missing, or cannot be read as what it should be.
     """
     metrics = json.loads((directory / "metrics.json").read_text(encoding="utf-8"))
-    predictions = scan(directory / "predictions.parquet", COLUMNS, optional=("time",))
+    predictions = scan(directory / "predictions.parquet", COLUMNS, optional=("time", *steps.COLUMNS))
     scores = pl.DataFrame(metrics["keys"], infer_schema_length=None)
     write_aside(directory / "report.html", render_fleet(metrics, predictions, scores))
     return directory / "report.html"
@@ -47,6 +48,8 @@ def print_fleet(metrics: dict[str, Any], to_stderr: bool) -> None:
         )
         if verdict := verdicts.of_keys([(key["skill_low"], key["skill_high"]) for key in keys if key["scored_rows"]]):
             console.print(verdict["text"], markup=False)
+    for by_step in step_verdict.sentences(metrics):
+        console.print(by_step["text"], markup=False)
     for line in alarm_lines(metrics["alarms"], of_keys=True):
         console.print(line, markup=False)
     if metrics["rows_per_second"] is not None:

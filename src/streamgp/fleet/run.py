@@ -24,6 +24,9 @@ from streamgp.fleet.hibernating_keys import FOLDER
 from streamgp.fleet.outputs import spread
 from streamgp.fleet.ray_keys import WorkerError
 from streamgp.fleet.run_alarms import alarms_of_run
+from streamgp.fleet.settings import as_bounds
+from streamgp.fleet.steps_ahead import FleetStepsAhead
+from streamgp.likelihoods import TargetMap
 from streamgp.numerics import checkpoint
 from streamgp.progress import Bar, progress_bar
 from streamgp.table import DataError
@@ -51,6 +54,7 @@ class FleetRunSettings:
     calendar: list[str] = field(default_factory=lambda: [AUTO])
     holidays: str | None = None
     alarms: bool = False
+    steps_ahead: int = 0
     time: str | None = None
     features: list[str] | None = None
     options: dict[str, Any] = field(default_factory=dict)
@@ -69,8 +73,14 @@ class FleetRunSettings:
     def config(self) -> dict[str, Any]:
         """Return what must not change when the run is resumed."""
         names = ("target", "key", "time", "features", "warmup", "seed", "missing", "calendar", "holidays", "alarms")
-        grouped = {} if self.group is None else {"group": self.group}
-        return {name: getattr(self, name) for name in names} | self.options | self.reading.config | grouped
+        more = {} if self.group is None else {"group": self.group}
+        more |= {"steps_ahead": self.steps_ahead} if self.steps_ahead else {}
+        return {name: getattr(self, name) for name in names} | self.options | self.reading.config | more
+
+    @property
+    def target_map(self) -> TargetMap:
+        """What lies between the targets and the scale on which they are learnt."""
+        return TargetMap.of(self.options.get("target_transform"), as_bounds(self.options.get("bounds")))
 
     @property
     def where(self) -> dict[str, Any]:
@@ -162,6 +172,9 @@ class FleetRun:
         self._digest = stored["digest"] if stored else ""
         self.rows = self._again
         self.sums = dict(stored["sums"]) if stored else dict.fromkeys(SUMS, 0.0)
+        self.ahead = FleetStepsAhead(settings.steps_ahead, settings.target) if settings.steps_ahead else None
+        if self.ahead is not None and stored:
+            self.ahead = FleetStepsAhead.from_tree(stored["ahead"])
         try:
             self.fleet = (
                 settings.new_fleet()
@@ -225,7 +238,7 @@ class FleetRun:
     def _learn(self, numbers: np.ndarray, frame: pl.DataFrame) -> None:
         began, warm = perf_counter(), self.fleet.is_warm_
         try:
-            found, scores, rows, _ = tested(self.fleet, frame)
+            found, scores, rows, _ = tested(self.fleet, frame, self.ahead)
         except DataError as error:
             first, last = int(numbers[0]) + 1, int(numbers[-1]) + 1
             raise DataError(f"{self.source.name}: data rows {first:,} to {last:,}: {error}") from error
@@ -262,6 +275,7 @@ class FleetRun:
             "rows": self.rows,
             "digest": self._hash.hexdigest(),
             "sums": self.sums,
+            "ahead": None if self.ahead is None else self.ahead.to_tree(),
         }
         self.fleet.save_with(directory.checkpoint, {"run": run})
 
@@ -293,6 +307,7 @@ class FleetRun:
             "unreadable_cells": {n: each.unreadable for n, each in self.source.gaps.items() if each.unreadable},
             "flagged_rows": int(by_key["flagged"].sum()),
             "alarms": None,
+            **({"steps_ahead": None} if self.ahead is None else self.ahead.metrics()),
             "interrupted": stopped is not None,
             "stopped": stopped,
             "keys": by_key.drop("last_seen", strict=False).to_dicts(),

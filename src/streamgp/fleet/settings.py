@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from streamgp.likelihoods import TargetMap
 from streamgp.models.options import MISSING, MISSING_VALUES, OPTIONS
 from streamgp.models.target_options import AUTO, FLEET, NONE
 from streamgp.numerics.checkpoint.encoding import register
@@ -40,6 +41,8 @@ class FleetSettings:
     group_col: str | None = None
     missing_values: tuple[float | str, ...] = ()
     calendar: tuple[str, ...] = (AUTO,)
+    bounds: tuple[float | None, float | None] = (None, None)
+    target_transform: str | None = None
 
     def __post_init__(self) -> None:
         """Check every parameter."""
@@ -58,6 +61,7 @@ class FleetSettings:
             raise ValueError(f"lags: expected whole numbers from 1 to {MAX_LAG}, got {max(self.lags)}")
         if self.season not in ("auto", None):
             _whole("season", self.season, 2, MAX_LAG)
+        _ = self.target_map
         _whole("warmup", self.warmup, 10, 1_000_000)
         _whole("shards", self.shards, 1, 65_536)
         _whole("random_state", self.random_state, 0, 2**63 - 1)
@@ -73,6 +77,11 @@ class FleetSettings:
             raise ValueError("directory: expected max_active beside it, got none; leave it out, or say how many keys")
 
     @property
+    def target_map(self) -> TargetMap:
+        """What lies between the targets and the scale on which they are learnt."""
+        return TargetMap.of(self.target_transform, self.bounds)
+
+    @property
     def codes(self) -> MissingCodes:
         """What stands for a missing input or target."""
         return MissingCodes.of(self.missing_values)
@@ -86,6 +95,16 @@ def as_lags(lags: Any) -> tuple[int, ...]:
     """Return lags in ascending order, each once; a fleet chooses none but the season, see `streamgp.fleet.warmup`."""
     found = LAGS.check(lags)
     return {AUTO: (1, 2, 3), NONE: ()}[found] if isinstance(found, str) else found
+
+
+def as_bounds(bounds: Any) -> tuple[float | None, float | None]:
+    """Return bounds as settings have them; None is none."""
+    return (None, None) if bounds is None else OPTIONS["bounds"].check(bounds)
+
+
+def as_transform(transform: str | None) -> str | None:
+    """Return the name of a transform, checked; None is none."""
+    return None if transform is None else OPTIONS["target_transform"].check(transform)
 
 
 def as_path(path: str | Path | None) -> Path | None:

@@ -1,7 +1,7 @@
 """The state of every key of a fleet, in arrays with one row a key."""
 
 from dataclasses import dataclass, fields, replace
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -196,7 +196,14 @@ class KeyStates:
         )
 
 
-Arrays = TypeVar("Arrays", KeyStates, KeyBeliefs, KeyScores, KeyMoments)
+@runtime_checkable
+class OfKeys(Protocol):
+    """A dataclass of arrays with one row a key, or of such dataclasses."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+
+Arrays = TypeVar("Arrays", bound=OfKeys)
 
 
 def take(arrays: Arrays, at: np.ndarray | slice) -> Arrays:
@@ -249,10 +256,10 @@ def with_room(arrays: Arrays | None, keys: int, like: Arrays) -> Arrays:
     return visit(arrays, like)
 
 
-def _parts(arrays: Arrays) -> list[tuple[str, Any]]:
+def _parts(arrays: OfKeys) -> list[tuple[str, Any]]:
     return [(field.name, getattr(arrays, field.name)) for field in fields(arrays)]
 
 
-def _first(arrays: Arrays) -> np.ndarray:
+def _first(arrays: OfKeys) -> np.ndarray:
     _, each = _parts(arrays)[0]
     return each if isinstance(each, np.ndarray) else _first(each)

@@ -6,13 +6,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from streamgp.fleet import outputs
+from streamgp.fleet import outputs, targets
 from streamgp.fleet.directory import Directory
 from streamgp.fleet.engine import FleetEngine
 from streamgp.fleet.forecasts import rows_ahead
 from streamgp.fleet.frames import FleetColumns, Key, as_times, new_frame
-from streamgp.fleet.model import Mixture
+from streamgp.fleet.mixture import Mixture
 from streamgp.fleet.settings import FleetSettings
+from streamgp.likelihoods import TargetMap
 
 
 class Known(NamedTuple):
@@ -44,7 +45,8 @@ def next_rows(known: Known, h: int, X_future: Any, keys: Collection[Key] | None)
 def rows_frame(known: Known, ahead: NextRows, levels: Sequence[float]) -> Any:
     """Return the frame of the next rows of every key."""
     names = [key for key in ahead.keys for _ in range(ahead.times.shape[1])]
-    return _frame(known, {known.settings.id_col: names}, ahead.times.ravel(), ahead.mixture, levels)
+    target = known.settings.target_map
+    return _frame(known, {known.settings.id_col: names}, ahead.times.ravel(), ahead.mixture, levels, target)
 
 
 def totals_frame(known: Known, ahead: NextRows, levels: Sequence[float], by: str | None) -> Any:
@@ -56,7 +58,8 @@ def totals_frame(known: Known, ahead: NextRows, levels: Sequence[float], by: str
         If the keys of a sum do not go on at the same times, or too little is known of how their errors go together.
     """
     groups = known.directory.group[ahead.number] if by is not None else np.zeros(len(ahead.number), np.int64)
-    mean, std = (each.reshape(ahead.times.shape) for each in ahead.mixture.moments)
+    target = known.settings.target_map
+    mean, std = (each.reshape(ahead.times.shape) for each in targets.moments(ahead.mixture, target))
     parts, times, names = [], [], list[Key]()
     for group in np.unique(groups).tolist():
         at = np.flatnonzero(groups == group)
@@ -66,7 +69,8 @@ def totals_frame(known: Known, ahead: NextRows, levels: Sequence[float], by: str
         times.append(ahead.times[at[0]])
         names += [] if by is None else [known.directory.groups[group]] * ahead.times.shape[1]
     mixture = Mixture(*(np.concatenate(each) for each in zip(*parts, strict=True)))
-    return _frame(known, {} if by is None else {by: names}, np.concatenate(times), mixture, levels)
+    named = {} if by is None else {by: names}
+    return _frame(known, named, np.concatenate(times), mixture, levels, TargetMap())
 
 
 def _normal(mean: Float[np.ndarray, "n 1"], std: Float[np.ndarray, "n 1"]) -> Mixture:
@@ -89,9 +93,15 @@ def _check_times(known: Known, ahead: NextRows, at: Int[np.ndarray, " m"]) -> No
 
 
 def _frame(
-    known: Known, names: dict[str, Any], times: Float[np.ndarray, " n"], mixture: Mixture, levels: Sequence[float]
+    known: Known,
+    names: dict[str, Any],
+    times: Float[np.ndarray, " n"],
+    mixture: Mixture,
+    levels: Sequence[float],
+    target: TargetMap,
 ) -> Any:
     """Return a frame of what mixtures say, by names and times."""
     time_col = known.settings.time_col
     when = {} if time_col is None else {time_col: as_times(known.columns, times)}
-    return new_frame(known.columns, names | when | outputs.predictions(mixture) | outputs.bands(mixture, levels))
+    ends = outputs.bands(mixture, levels, target)
+    return new_frame(known.columns, names | when | outputs.predictions(mixture, target) | ends)

@@ -1,6 +1,7 @@
 """The pooled fit of a fleet to the rows of the warm-up."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from streamgp.fleet.settings import FleetSettings
 from streamgp.fleet.states import put, take
 from streamgp.fleet.steps import Steps
 from streamgp.stream.passed_rows import stand_ins
-from streamgp.table.calendar import AUTO, DAY
+from streamgp.table.calendar import AUTO, CYCLES, DAY
 
 # The number of features of every expert; it is larger if there are more inputs.
 FEATURES = 20
@@ -30,14 +31,17 @@ MIN_CORRELATION = 0.3
 MAX_KEYS = 512
 # The first guess of the variance of the weights.
 FIRST_GUESS = 0.3
-# FleetExperts: which features, and the factor on the weights' deviation from the prior per unit of time.
-EXPERTS = (("linear", 1.0), ("all", 0.999), ("all", 0.98))
+# FleetExperts: which features, and the factor on the weights' deviation from the prior per unit of time. What forgets
+# fast leaves out the faster waves of the calendar, which it cannot learn.
+EXPERTS = (("linear", 1.0), ("all", 0.999), ("slow", 0.98))
 # The discounts of the levels of noise.
 DISCOUNTS = np.array([0.8, 0.98])
 # Degrees of freedom of the parts of every prediction.
 DOF = np.tile(1.0 / (1.0 - DISCOUNTS), len(EXPERTS))
 # Cycles of the calendar, with the largest gap between rows for each, in seconds.
 LARGEST_GAPS = {"day": 0.25 * DAY, "week": 2.0 * DAY, "year": 60.0 * DAY}
+# How many times as fast the fastest wave of a cycle may be: four give the day two peaks of any place and height.
+FASTEST = {"day": 4, "week": 3, "month": 1, "year": 1}
 
 
 class PooledRows(NamedTuple):
@@ -48,14 +52,24 @@ class PooledRows(NamedTuple):
     X: Float[np.ndarray, "n d"]
     y: Float[np.ndarray, " n"]
 
+    def part(self, at: slice) -> "PooledRows":
+        """Return some of the rows."""
+        return PooledRows(*(a[at] for a in self))
 
-def rounds(key: Int[np.ndarray, " n"]) -> list[Int[np.ndarray, " m"]]:
-    """Group rows by how many rows of the same key stand before them."""
+
+def ranks(key: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+    """Return how many rows of the same key stand before each."""
     order = np.argsort(key, kind="stable")
     ordered = key[order]
     new = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(key) else np.zeros(0, np.int64)
     rank = np.empty(len(key), np.int64)
     rank[order] = np.arange(len(key)) - np.repeat(new, np.diff(np.r_[new, len(key)]))
+    return rank
+
+
+def rounds(key: Int[np.ndarray, " n"]) -> list[Int[np.ndarray, " m"]]:
+    """Group rows by how many rows of the same key stand before them."""
+    rank = ranks(key)
     by_rank = np.argsort(rank, kind="stable")
     return np.split(by_rank, np.cumsum(np.bincount(rank))[:-1]) if len(key) else []
 
@@ -79,16 +93,17 @@ def fit_fleet(rows: PooledRows, settings: FleetSettings, dated: bool, zone: str 
     sample = np.concatenate(by_key)
     sample.sort()
     sample = PooledRows(*(a[sample] for a in rows))
-    candidates = []
+    standardised, candidates = _standardised(plain, scales, sample), []
     for lengthscale in LENGTHSCALES:
-        tried = FeatureMap(looked_back, entries, rows.X.shape[1], draws / (lengthscale * np.sqrt(max(inputs, 1))))
-        tried_sums = _sums(tried, scales, sample)
-        candidates.append((fit(tried_sums, FIRST_GUESS * np.eye(tried.num_features), ROUGH_STEPS), tried, tried_sums))
+        tried = replace(plain, frequencies=draws / (lengthscale * np.sqrt(max(inputs, 1))))
+        sums = _sums(tried, standardised)
+        candidates.append((fit(sums, FIRST_GUESS * np.eye(tried.num_features), ROUGH_STEPS), tried, sums))
     _, features, sums = max(candidates, key=lambda candidate: candidate[0].log_evidence)
-    of_all = fit(sums, FIRST_GUESS * np.eye(features.num_features))
-    linear = np.arange(features.num_linear)
-    of_linear = fit(sums.of(linear), FIRST_GUESS * np.eye(len(linear)))
-    fitted = [_widened(of_linear, features.num_features) if kind == "linear" else of_all for kind, _ in EXPERTS]
+    of_all = _fitted(sums, np.arange(features.num_features))
+    of = {"all": of_all, "slow": of_all, "linear": _fitted(sums, np.arange(features.num_linear))}
+    if len(features.slow) < features.num_features:
+        of["slow"] = _fitted(sums, features.slow)
+    fitted = [of[kind] for kind, _ in EXPERTS]
     num_weights = len(EXPERTS) * len(DISCOUNTS)
     prior = PooledPrior(
         np.stack([each.mean for each in fitted]),
@@ -101,13 +116,20 @@ def fit_fleet(rows: PooledRows, settings: FleetSettings, dated: bool, zone: str 
         DISCOUNTS,
         of_all.start,
     )
-    return FleetModel(features, scales, experts, steps, [prior])
+    return FleetModel(features, scales, experts, steps, [prior], target=settings.target_map)
 
 
 def _entries(calendar: Sequence[str], unit: float, dated: bool) -> tuple[str, ...]:
-    """Return the entries of a calendar, with the cycles that rows so far apart show for ``auto``."""
+    """Return the entries of a calendar, with the cycles that rows so far apart show for ``auto``.
+
+    A cycle has the waves that rows so far apart tell from each other: more than two rows each.
+    """
     shown = [cycle for cycle, largest in LARGEST_GAPS.items() if dated and AUTO in calendar and unit <= largest]
-    return *shown, *(entry for entry in calendar if entry != AUTO)
+    found = []
+    for entry in (*shown, *(entry for entry in calendar if entry != AUTO)):
+        waves = range(2, FASTEST.get(entry, 1) + 1)
+        found += [entry, *(f"{entry}/{wave}" for wave in waves if CYCLES[entry] / wave > 2.0 * unit)]
+    return tuple(found)
 
 
 def find_season(targets: list[np.ndarray]) -> int | None:
@@ -145,22 +167,27 @@ def _between(y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
     return np.interp(rows, rows[known], y[known])
 
 
-def _widened(fitted: FittedPrior, features: int) -> FittedPrior:
-    """Return the prior of the first features as one of more, of which the others have no weight."""
-    more = features - len(fitted.mean)
-    return FittedPrior(
-        np.pad(fitted.mean, (0, more)),
-        np.pad(fitted.cov, (0, more)),
-        fitted.noise_var,
-        fitted.start,
-        fitted.log_evidence,
-    )
+def _fitted(sums: Sums, used: Int[np.ndarray, " u"]) -> FittedPrior:
+    """Fit the prior of some of the features; the others have no weight."""
+    features, found = sums.cross.shape[1], fit(sums.of(used), FIRST_GUESS * np.eye(len(used)))
+    mean, cov = np.zeros(features), np.zeros((features, features))
+    mean[used], cov[np.ix_(used, used)] = found.mean, found.cov
+    return replace(found, mean=mean, cov=cov)
 
 
-def _sums(features: FeatureMap, scales: PoolScales, rows: PooledRows) -> Sums:
-    """Return the sums of every key over the rows, whose features are what the filters will see but for outliers."""
+class _Standardised(NamedTuple):
+    """Rows of so many keys as the filters will see them, but for outliers: inputs of the features, and targets."""
+
+    keys: int
+    key: Int[np.ndarray, " n"]
+    Z: Float[np.ndarray, "n z"]
+    u: Float[np.ndarray, " n"]
+
+
+def _standardised(features: FeatureMap, scales: PoolScales, rows: PooledRows) -> _Standardised:
+    """Return the rows with a target in units of the scales that their keys had before them."""
     key = np.unique(rows.key, return_inverse=True)[1]
-    F, num_keys = features.num_features, int(key.max()) + 1
+    num_keys = int(key.max()) + 1
     past = np.full((num_keys, features.width), np.nan)
     moments = KeyMoments.none(num_keys, 1 + features.num_inputs)
     kept: list[tuple[Any, ...]] = []
@@ -168,8 +195,8 @@ def _sums(features: FeatureMap, scales: PoolScales, rows: PooledRows) -> Sums:
         k, y, X = key[at], rows.y[at], rows.X[at]
         before = take(moments, k)
         center, scale = scales.locate(before)
-        phi = features(features.standardise(past[k], X, rows.times[at], center, scale))
-        kept.append((k, phi, (y - center[:, 0]) / scale[:, 0]))
+        Z = features.standardise(past[k], X, rows.times[at], center, scale)
+        kept.append((k, Z, (y - center[:, 0]) / scale[:, 0]))
         known = ~np.isnan(y)
         # A row without a target is passed over as `FleetModel.pass_over` does, but that nothing is predicted yet.
         moves = known | (before.count[:, 0] >= YOUNG)
@@ -178,9 +205,15 @@ def _sums(features: FeatureMap, scales: PoolScales, rows: PooledRows) -> Sums:
         k, y, X, before, scale = k[known], y[known], X[known], take(before, known), scale[known]
         ordinary = np.zeros(len(k), bool)
         put(moments, k, scales.learn_row(before, past[k], np.column_stack([y, X]), scale, ordinary))
-    k, phi, u = (np.concatenate(each) for each in zip(*kept, strict=True))
+    k, Z, u = (np.concatenate(each) for each in zip(*kept, strict=True))
     usable = np.abs(u) <= REACH  # and known
-    k, phi, u = k[usable], phi[usable], u[usable]
+    return _Standardised(num_keys, k[usable], Z[usable], u[usable])
+
+
+def _sums(features: FeatureMap, rows: _Standardised) -> Sums:
+    """Return the sums of every key over the rows."""
+    num_keys, k, u, phi = rows.keys, rows.key, rows.u, features(rows.Z)
+    F = features.num_features
     gram, cross = np.zeros((num_keys, F, F)), np.zeros((num_keys, F))
     for i in range(num_keys):
         mine = k == i

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from streamgp.numerics.arrays import AnyArray, namespace
+from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.digits import shortest
 
 Rows = Float[np.ndarray, "*n"]
@@ -23,6 +24,7 @@ _FINITE = 700.0
 _LARGEST = 300.0
 
 
+@register
 @dataclass(frozen=True)
 class TargetMap:
     """An increasing map from the scale z on which a model learns to the target y, cut off at the bounds.

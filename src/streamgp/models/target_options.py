@@ -53,6 +53,7 @@ TARGET_OPTIONS = (
         "quantiles, bands, draws, mean and std. Densities stay as they are; see "
         "`streamgp.likelihoods.MappedPredictive`. A target outside the bounds is refused.",
         unset="none",
+        own_defaults={FLEET: None},
         panel="Data",
     ),
     for_gaussian(
@@ -64,6 +65,7 @@ TARGET_OPTIONS = (
         "target's own units, exact but for mean, std and CRPS: these are of the distribution with its tails moved in "
         "to where it is believed, see `streamgp.likelihoods.TargetMap.reach`.",
         unset="that of the target itself",
+        own_defaults={FLEET: None},
         choices=TRANSFORMS,
         panel="Data",
     ),

@@ -6,6 +6,7 @@ import unicodedata
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
+from streamgp.likelihoods import TargetMap
 from streamgp.models.options import MIN_WARMUP, TASKS
 from streamgp.service.fields import FIELDS, MODEL_OPTIONS, check_options, in_words, is_of
 from streamgp.service.inputs import input_names
@@ -41,8 +42,7 @@ class StreamConfig:
         Of features that are text, the levels, each of which is an input of the model; another level is none of them.
         No levels: what each is worth is learnt (see `streamgp.stream.level_effects`), of a stream of one model.
     calendar
-        Of a stream of one model that is `timed`: ``day``, ``week``, ``month`` or ``year``, cycles of the time
-        that are inputs too.
+        Of a stream that is `timed`: ``day``, ``week``, ``month`` or ``year``, cycles of the time that are inputs too.
     key
         The name of the key, of a stream with a model for each one; None: one model.
     model
@@ -134,16 +134,14 @@ class StreamConfig:
         for name, levels in self.categories.items():
             if name not in self.features:
                 raise _wrong("categories", "names of features", name)
-            if not levels and self.is_keyed:
-                raise _wrong(f"categories.{name}", "levels, as the stream has keys", "none")
             if levels and not (2 <= len(set(levels)) == len(levels) <= MAX_LEVELS and all(levels)):
                 raise _wrong(
                     f"categories.{name}", f"2 to {MAX_LEVELS} levels that differ, or none", list(levels)[:10]
                 )
         if len(set(self.calendar)) < len(self.calendar) or not set(self.calendar) <= set(CYCLES):
             raise _wrong("calendar", f"some of {', '.join(CYCLES)}", list(self.calendar))
-        if self.calendar and (not self.timed or self.key is not None):
-            raise _wrong("calendar", "none, unless the stream is timed and has no keys", list(self.calendar))
+        if self.calendar and not self.timed:
+            raise _wrong("calendar", "none, unless the stream is timed", list(self.calendar))
         if len(self.inputs) > MAX_FEATURES:
             raise _wrong("features", f"at most {MAX_FEATURES:,}, each level of a category counted", len(self.inputs))
         if len(set(self.inputs)) < len(self.inputs) or {self.target, self.key} & set(self.inputs):
@@ -152,7 +150,17 @@ class StreamConfig:
     @property
     def inputs(self) -> tuple[str, ...]:
         """Names of the model's inputs."""
-        return input_names(self.features, self.categories, self.calendar)
+        return input_names(self.features, self.categories, self.input_cycles)
+
+    @property
+    def input_cycles(self) -> tuple[str, ...]:
+        """The cycles of the time that are columns among the inputs; a fleet finds its own."""
+        return () if self.is_keyed else self.calendar
+
+    @property
+    def target_map(self) -> TargetMap:
+        """What lies between the targets and the scale on which they are learnt; without options the targets' own."""
+        return TargetMap.of(self.options.get("target_transform"), self.options.get("bounds") or (None, None))
 
     @property
     def open_levels(self) -> tuple[str, ...]:

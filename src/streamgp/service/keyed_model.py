@@ -12,18 +12,20 @@ import polars as pl
 from streamgp.evaluation.metrics.judgement import PairedLosses
 from streamgp.evaluation.regression import COVERAGE_LEVELS, SQUARED
 from streamgp.evaluation.running_sums import Moments
-from streamgp.fleet import StreamingGPFleet, outputs
-from streamgp.fleet.engine import log_density_of
+from streamgp.fleet import StreamingGPFleet, outputs, targets
 from streamgp.fleet.live import LiveFleet
-from streamgp.fleet.model import Mixture
+from streamgp.fleet.mixture import Mixture
+from streamgp.likelihoods import TargetMap
 from streamgp.numerics.checkpoint import load_of, reading
 from streamgp.numerics.checkpoint.encoding import register
+from streamgp.numerics.coding import level_code
 from streamgp.service.config import StreamConfig
 from streamgp.service.payload import Rows
 from streamgp.service.predictions import Columns, joined
 from streamgp.service.scores import worded
 from streamgp.service.work import Applied, Prediction, Waiting, shared_predictions
 from streamgp.stream.outlook import StandIn
+from streamgp.table.calendar import NONE
 
 TIME = "ds"
 # So many rows are learnt in one batch, for which predictions wait.
@@ -44,6 +46,10 @@ class HeldMixture:
     persistence: np.ndarray
 
 
+# The latest time that is taken for a date, some 3,000 years from 1970.
+LATEST = 1e11
+
+
 @dataclass(frozen=True)
 class KeyedView:
     """What predicts: the fleet itself, between two blocks of rows."""
@@ -56,7 +62,7 @@ class KeyedView:
         by_experts = model.live.is_warmed_up
         mixture = model.live.predict(model.frame(rows))
         held = HeldMixture(*mixture, by_experts, model.last(rows.keys))
-        return Prediction(held, (), outputs.predictions(mixture))
+        return Prediction(held, (), outputs.predictions(mixture, model.target_map))
 
     def after(self, standing: Sequence[StandIn]) -> "KeyedView":
         """Return it: of rows that wait a fleet knows nothing."""
@@ -100,6 +106,7 @@ class KeyedModel:
             warmup=c.warmup,
             missing="skip",
             random_state=c.seed,
+            calendar=c.calendar or NONE,
             **c.options,
         )
 
@@ -108,6 +115,11 @@ class KeyedModel:
     def view(self) -> KeyedView:
         """Return what predicts."""
         return KeyedView(self)
+
+    @property
+    def target_map(self) -> TargetMap:
+        """What lies between the targets and the scale on which they are learnt."""
+        return self.live.fleet.settings.target_map
 
     @property
     def rows(self) -> int:
@@ -162,11 +174,21 @@ class KeyedModel:
         c = self.config
         columns: dict[str, Any] = {c.key or "": rows.keys}
         if c.timed:
-            columns[TIME] = rows.times
+            columns[TIME] = _dates(rows.times) if c.calendar else rows.times
         columns |= {name: rows.X[:, j] for j, name in enumerate(c.inputs)}
+        columns |= {name: _levels(columns[name]) for name in c.open_levels}
         if rows.y is not None:
             columns[c.target] = rows.y
         return pl.DataFrame(columns)
+
+    def forecast(self, key: str, h: int, X_future: pl.DataFrame | None, level: list[float]) -> list[dict[str, Any]]:
+        """Forecast the next rows of a key, with times as they are sent."""
+        frame = self.live.forecast(key, h, X_future, level).drop(self.config.key)
+        if TIME in frame.columns:
+            frame = frame.rename({TIME: "time"})
+        if self.config.calendar:
+            frame = frame.with_columns(pl.col("time").dt.epoch("us") / 1e6)
+        return frame.to_dicts()
 
     # What comes
 
@@ -226,7 +248,7 @@ class KeyedModel:
             naive = self._last_of_each(block)
             good, mixture, by_experts = self._learn(block)
             skipped += [start + i for i in sorted(set(range(len(block.X))) - set(good.tolist()))]
-            values = outputs.predictions(mixture)
+            values = outputs.predictions(mixture, self.target_map)
             wide = {name: np.full(len(block.X), np.nan) for name in values}
             for name, column in values.items():
                 wide[name][good] = column
@@ -265,9 +287,10 @@ class KeyedModel:
     def _judged(
         self, rows: Rows, numbers: np.ndarray, mixture: Mixture, by_experts: np.ndarray, naive: np.ndarray
     ) -> Columns:
-        values = outputs.predictions(mixture)
-        crps, pit = outputs.judge(mixture, rows.y)
-        density = log_density_of(mixture, rows.y)
+        target = self.target_map
+        values = outputs.predictions(mixture, target)
+        crps, pit = outputs.judge(mixture, rows.y, target)
+        density = targets.log_density(mixture, target.forward(rows.y), target)
         self.sums["rows"] += len(rows.y)
         with np.errstate(invalid="ignore"):
             error, other = (values["mean"] - rows.y)[by_experts], (naive - rows.y)[by_experts]
@@ -327,3 +350,16 @@ class KeyedModel:
                 held, columns = tree["held"][which]
                 model.waiting[name] = Waiting(row, row, key, time, at, held, place, columns, x)
         return model, tree
+
+
+def _dates(times: np.ndarray) -> pl.Series:
+    """Return times in seconds since 1970 as dates; those beyond all calendars are none, so that rows are skipped."""
+    usable = np.abs(times) < LATEST
+    micro = np.where(usable, times, 0.0) * 1e6
+    return pl.Series(np.where(usable, micro.round().astype("datetime64[us]"), np.datetime64("NaT", "us")))
+
+
+def _levels(codes: np.ndarray) -> pl.Series:
+    """Return the codes of levels as text, which a fleet takes for levels; nothing for a missing one."""
+    missing = level_code("")
+    return pl.Series([None if code == missing else repr(code) for code in codes.tolist()], dtype=pl.Categorical)

@@ -121,7 +121,7 @@ def rows_with_inputs(config: StreamConfig, given: Sequence[dict[str, Any]], with
     wrong.complain()
     if config.timed:
         _check_times(config, given, times)
-    X = model_inputs(cells.T, [None if each is None else len(each) for each in levels], times, config.calendar)
+    X = model_inputs(cells.T, [None if each is None else len(each) for each in levels], times, config.input_cycles)
     return Rows(ids, keys, times, X, y)
 
 
@@ -317,6 +317,8 @@ def _targets(config: StreamConfig, given: Sequence[dict[str, Any]], wrong: _Wron
         if config.counts:
             for i in np.flatnonzero((y < 0.0) | (y != np.floor(y)) & ~np.isnan(y)).tolist():
                 wrong.add(i, "y", "a whole number, 0 or more", given[i].get("y"))
+        for i in config.target_map.faults(y[:, None]):
+            wrong.add(i, "y", f"a target in {config.target_map.interval}", given[i].get("y"))
         return y
     return [_label(config, target, wrong, i) for i, target in enumerate(targets)]
 

@@ -18,7 +18,7 @@ from streamgp.estimators.forecasts import usual_step
 from streamgp.estimators.live import HeldPrediction, LiveModel
 from streamgp.evaluation import ScoredRows
 from streamgp.evaluation.description import expert_table
-from streamgp.likelihoods import MappedPredictive, TargetMap
+from streamgp.likelihoods import MappedPredictive
 from streamgp.numerics import tree
 from streamgp.numerics.batching import concatenate
 from streamgp.numerics.checkpoint import reading, register
@@ -30,7 +30,7 @@ from streamgp.service.scores import NaiveScore, overall
 from streamgp.service.work import Applied, Prediction, Waiting, shared_predictions
 from streamgp.stream.outlook import Outlook, StandIn
 
-for _class in (HeldPrediction, MappedPredictive, TargetMap):
+for _class in (HeldPrediction, MappedPredictive):
     register(_class)
 
 # Up to so many rows are learnt one by one, not as a block.

@@ -28,14 +28,16 @@ def calendar_names(name: str, calendar: Sequence[str]) -> list[str]:
 def calendar_columns(times: Float[np.ndarray, " n"], calendar: Sequence[str]) -> Float[np.ndarray, "n w"]:
     """Return the same columns of times in seconds since 1970, UTC; NaN for NaN.
 
-    A month goes from its first day to its last, of whatever length; the other cycles have one length.
+    A month goes from its first day to its last, of whatever length; the other cycles have one length. An entry such
+    as ``day/3`` is a cycle three times as fast: with some of them, the day may have any shape.
     """
     parts = [np.empty((len(times), 0))]
     for entry in calendar:
-        if entry == "month":
-            parts.append(cycle(_months(times), 1.0))
-        elif entry in CYCLES:
-            parts.append(cycle(times, CYCLES[entry]))
+        name, times_faster = _cycle_of(entry)
+        if name == "month":
+            parts.append(cycle(times_faster * _months(times), 1.0))
+        elif name in CYCLES:
+            parts.append(cycle(times, CYCLES[name] / times_faster))
         else:
             parts.append(_on_holidays(times, entry.removeprefix(HOLIDAYS))[:, None])
     return np.concatenate(parts, axis=1)
@@ -43,7 +45,13 @@ def calendar_columns(times: Float[np.ndarray, " n"], calendar: Sequence[str]) ->
 
 def calendar_width(calendar: Sequence[str]) -> int:
     """Count these columns."""
-    return sum(2 if entry in CYCLES else 1 for entry in calendar)
+    return sum(2 if _cycle_of(entry)[0] in CYCLES else 1 for entry in calendar)
+
+
+def _cycle_of(entry: str) -> tuple[str, int]:
+    """Return the name of an entry's cycle, and how many times as fast it is."""
+    name, _, faster = entry.partition("/")
+    return name, int(faster or 1)
 
 
 def _dates(times: Float[np.ndarray, " n"], unit: str) -> np.ndarray:

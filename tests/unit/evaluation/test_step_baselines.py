@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 from streamgp.app.outputs import forecasts_of
 from streamgp.evaluation.metrics.judgement import judge
 from streamgp.evaluation.step_baselines import StepBaselines, rows_between_origins
+from streamgp.evaluation.step_scores import LEVELS, StepScores
 from streamgp.reports import step_verdict
 
 STEPS, SEASON, WARMUP = 4, 6, 50
@@ -22,15 +23,18 @@ def test_errors_by_step_are_those_of_a_loop(stored_at: int):
     y = np.sin(np.arange(400) * 2 * np.pi / SEASON)[:, None] + rng.normal(size=(400, 2))
     y[rng.random((400, 2)) < 0.05] = np.nan
     ours = rng.normal(size=(400, 2))
-    baselines, every = StepBaselines(STEPS, 2), 5
+    baselines, scores, every = StepBaselines(STEPS, 2), StepScores(STEPS, ["a", "b"]), 5
     baselines.take_in(y[:WARMUP])
     wanted: dict[tuple[int, int], list[list[float]]] = {}
     for number, origin in enumerate(range(WARMUP, 400 - every + 1, every)):
         baselines.forecast([2, SEASON, 3_000])
+        scores.begin(baselines.names)
         cut = 1 + number % STEPS
         for part in (slice(0, cut), slice(cut, STEPS)):
             rows = slice(origin + part.start, origin + part.stop)
-            baselines.score(part.start, y[rows], ours[rows])
+            mean, inside = y[rows] - ours[rows], np.zeros((len(LEVELS), *y[rows].shape), bool)
+            usual = np.broadcast_to(baselines.scales, mean.shape)
+            scores.add(np.arange(STEPS)[part], y[rows], mean, mean, inside, baselines.naive(part), usual)
         for h in range(STEPS):
             for e in range(2):
                 last = next(value for value in y[origin - 1 :: -1, e] if not np.isnan(value))
@@ -42,14 +46,19 @@ def test_errors_by_step_are_those_of_a_loop(stored_at: int):
         baselines.take_in(y[origin : origin + every])
         if number == stored_at:
             baselines = StepBaselines.from_tree(baselines.to_tree())
+            scores = StepScores.from_tree(scores.to_tree())
     assert baselines.seasons == (SEASON,)
-    for (h, e), errors in wanted.items():
-        judgement = baselines.judgement(h, e)
-        assert judgement is not None and judgement.rows == len(errors)
+    entries = {(each["step"] - 1, "ab".index(each["target"])): each for each in scores.entries()}
+    assert wanted.keys() == entries.keys()
+    for place, errors in wanted.items():
+        judgement, naive = entries[place]["judgement"], entries[place]["naive"]
+        assert judgement["rows"] == len(errors)
         mean = np.mean(np.square(errors), axis=0)
-        losses = {each.baseline: each.loss for each in judgement.against}
-        found = [judgement.loss, losses["persistence"], losses[f"seasonal_{SEASON}"]]
+        losses = {name: each["loss"] for name, each in judgement["against"].items()}
+        found = [judgement["loss"], losses["persistence"], losses[f"seasonal_{SEASON}"]]
         assert found == pytest.approx(mean.tolist(), rel=1e-12)
+        roots = [entries[place]["rmse"], naive["persistence"]["rmse"], naive[f"seasonal_{SEASON}"]["rmse"]]
+        assert roots == pytest.approx(np.sqrt(mean).tolist(), rel=1e-9)
     change = np.abs(y[SEASON:WARMUP] - y[: WARMUP - SEASON])
     assert_allclose(baselines.scales, np.nanmean(change, axis=0), rtol=1e-12)
 

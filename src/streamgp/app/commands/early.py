@@ -41,7 +41,7 @@ def checked(
     are read, but only if something might be refused; standard input is not read twice.
     """
     try:
-        direct, steps_ahead = _horizons(horizon)
+        direct, steps_ahead = horizons(horizon)
         changes = parsed(options | {"horizon": direct})
         targets = names(target, data) or []
         known("--task", task, ("auto", *TASKS))
@@ -74,8 +74,14 @@ def _check(model: str, options: dict[str, Any], is_exposed: bool, alarms: bool, 
         )
 
 
-def _horizons(text: str | None) -> tuple[int | None, int]:
-    """Return the horizon of direct forecasts, if there is one, and how many steps are forecast one by one."""
+def horizons(text: str | None) -> tuple[int | None, int]:
+    """Return the horizon of direct forecasts, if there is one, and how many steps are forecast one by one.
+
+    Raises
+    ------
+    ValueError
+        If the text is neither.
+    """
     if text is None:
         return None, 0
     first, dots, last = text.partition("..")

@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import Any
 
 from streamgp.annexes import annexes
+from streamgp.app.commands.early import horizons
 from streamgp.app.console import fail, names, sentences
 from streamgp.models.options import OPTIONS
 from streamgp.models.target_options import COMMAND, FLEET
@@ -18,13 +19,22 @@ def keyed_commands(option: str) -> Any:
 
 
 def run_keyed(
-    json: str | None, refused: dict[str, Any], options: dict[str, Any], features: str | None, **settings: Any
+    json: str | None,
+    refused: dict[str, Any],
+    options: dict[str, Any],
+    features: str | None,
+    horizon: str | None,
+    **settings: Any,
 ) -> None:
     """Run streams of many keys; fail if something that is refused was given, or an option that fleets do not have."""
     keyed = keyed_commands("--key")
     own = {name: value for name, value in options.items() if FLEET in OPTIONS[name].own_defaults}
     others = [(OPTIONS[name], value) for name, value in options.items() if name not in own]
     given = {option.command_name: not option.is_unset(value, COMMAND) for option, value in others}
-    keyed.refuse_with_key(refused | given)
+    try:
+        direct, settings["steps_ahead"] = horizons(horizon)
+    except ValueError as error:
+        fail(str(error))
+    keyed.refuse_with_key(refused | given | {f"--horizon {direct}": direct})
     with sentences():
         keyed.run_keyed(json, options=own, features=names(features, settings["data"]), **settings)

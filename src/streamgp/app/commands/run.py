@@ -72,7 +72,7 @@ Examples:
 USUAL = ("target", "features", "time", "key", "model", "lags", "horizon", "alarms", "out", "resume")  # of the help
 _EACH_STEP = (
     "With 1..24 each target is predicted just before it comes, and at every 24th row the next 24 are forecast too, "
-    "their inputs unknown, and scored."
+    "their inputs unknown, and scored; with --key, those of each key."
 )
 
 
@@ -257,11 +257,11 @@ def run(
     if key is not None:
         refused = {"--task": task not in ("auto", "regression"), "--grades": grades, "--exposure": exposure}
         refused |= {"--model": model not in (MODEL.default, "fleet"), "--conformal": conformal}
-        refused |= {"--delay": delay or None, "--arrives": arrives, "--horizon": horizon}
+        refused |= {"--delay": delay or None, "--arrives": arrives}
         refused |= {"--groups": groups, "--baselines": baselines}
         shared |= {"key": key, "engine": engine, "workers": workers, "group": group, "max_active": max_active}
         shared |= {"calendar": names(calendar), "holidays": holidays, "alarms": alarms}
-        run_keyed(json, refused, options, features, target=target, **shared)
+        run_keyed(json, refused, options, features, horizon, target=target, **shared)
         return
     if task == "auto":  # an option of a single task determines it
         task = "ordinal" if grades is not None else "count" if exposure is not None else task

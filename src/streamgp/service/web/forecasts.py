@@ -76,11 +76,9 @@ def _of_keys(
         raise Problem(404, f"key: expected one that has come, got {key!r:.80}")
     future = _of_key_ahead(stream.config, model, document, key, h)
     try:
-        frame = model.live.forecast(key, h, future, levels)
+        rows = model.forecast(key, h, future, levels)
     except DataError as error:
         raise Problem(422, f"x, times: {str(error).removeprefix('X_future: ')}") from error
-    renamed = {TIME: "time"} if TIME in frame.columns else {}
-    rows = frame.rename(renamed).drop(stream.config.key).to_dicts()
     return {"rows": [{"step": i + 1} | row for i, row in enumerate(rows)], "position": stream.knowledge.position}
 
 
@@ -96,8 +94,8 @@ def _of_key_ahead(
         return None
     stamped = [{}] * h if times is None else [{"time": time} for time in times]
     given = [{"key": key, "x": x} | stamp for x, stamp in zip(steps, stamped, strict=True)]
-    rows = rows_with_inputs(replace(config, timed=times is not None), given, with_target=False)
-    frame = model.frame(rows)
+    sent = config if times is not None else replace(config, timed=False, calendar=())
+    frame = model.frame(rows_with_inputs(sent, given, with_target=False))
     return frame if times is not None or not config.timed else frame.drop(TIME)
 
 
