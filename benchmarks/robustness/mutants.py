@@ -52,7 +52,7 @@ FAULTS = [
           "unit/likelihoods"),
     Fault("likelihoods/running_moments.py", "MEMORY * rows + 1.0", "rows + 1.0", "unit/likelihoods"),
     Fault("likelihoods/noise_by_input.py", "var - at * at / s", "var", "unit/likelihoods"),
-    Fault("likelihoods/noise_features.py", "np.quantile(x, np.arange(1, PLACES)", "np.quantile(x, np.arange(PLACES - 1)",
+    Fault("likelihoods/noise_features.py", "quantile(x, np.arange(1, PLACES)", "quantile(x, np.arange(PLACES - 1)",
           "unit/likelihoods"),
     Fault("likelihoods/recalibration.py", "side = xp.minimum(p, 1.0 - p)", "side = p", "unit/likelihoods"),
     Fault("numerics/standardise.py", "self.m2 + m2 + between", "self.m2 + m2", "unit/numerics"),
