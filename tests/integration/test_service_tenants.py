@@ -12,6 +12,7 @@ pytest.importorskip("fastapi")
 
 from starlette.testclient import TestClient
 
+from benchmarks.robustness import service_tenants
 from streamgp.service.streams import Streams
 from streamgp.service.web import tokens
 from streamgp.service.web.app import make_app
@@ -169,3 +170,9 @@ def test_events_end_with_the_token(service: Service):
     asyncio.run(listen())
     assert [message.get("more_body") for message in sent] == [None, True, True, False]
     assert b'"number": 0' in sent[2]["body"] and sent[3]["body"] == b""
+
+
+def test_generated_requests_see_and_change_nothing_of_others():
+    found = service_tenants.campaign(400, 1.0, 7)
+    assert found["failures"] == []
+    assert found["requests"] == 400 and found["allowed"]["changes"] > 10 and found["tokens_replaced"]

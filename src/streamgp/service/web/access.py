@@ -112,7 +112,7 @@ def caller_of(request: Request) -> Caller:
     return cast(Caller, request.scope[CALLER])
 
 
-@lru_cache(4096)
+@lru_cache(256)  # a path may be as long as a request's head
 def route_of(method: str, path: str) -> tuple[str | None, str | None]:
     """Return the route of a request and the stream that its path names; None of what is not there."""
     for its_method, pattern, route in _COMPILED:
