@@ -97,6 +97,7 @@ def test_tokens_are_replaced_while_a_service_runs_over_tls(tmp_path: Path):
             ["--certificate", "none.pem", "--key-file", "none.pem"],
             "expected a certificate and its key as PEM, got none",
         ),
+        (["--token-file", "none.toml", "--audit-log", "a/b"], "none.toml: could not be read"),
         (["--expires", "2027-01-31"], "--expires: expected --add-token NAME with it"),
         (["--add-token", "plant:read:*"], "--add-token: expected --token-file FILE as well"),
         (["--token-file", "none.toml"], "none.toml: could not be read (No such file or directory)"),

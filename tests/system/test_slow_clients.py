@@ -162,7 +162,7 @@ def test_who_does_not_go_on_is_let_go(tmp_path: Path):
         (b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"A: b\r\n" * 12_000, 431),
         (b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n", 400),
-        (HEAD + b"Content-Length: " + b"9" * 18 + b"\r\n\r\n", 401),
+        (HEAD + b"Content-Length: " + b"9" * 18 + b"\r\n\r\n", 413),
         (b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n", 401),
         (b"PUT /livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n", 401),
         (b"GET /static/none.js HTTP/1.1\r\nHost: localhost\r\n\r\n", 404),

@@ -18,6 +18,8 @@ from streamgp.numerics.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from streamgp.service.following import Following
+    from streamgp.service.web.audit import AuditLog
+    from streamgp.service.web.tokens import TokenFile
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _PACKAGES = "the service needs fastapi, uvicorn and prometheus-client: pip install 'streamgp[serve]'"
@@ -67,6 +69,20 @@ class Entrance:
             except OSError as error:
                 files = f"{self.certificate} and {self.key_file}"
                 raise RunError(f"{files}: expected a certificate and its key as PEM, got none ({error})") from error
+
+    def open(self) -> "tuple[TokenFile | None, AuditLog | None]":
+        """Open the file of tokens and the audit log, where there are such; raise `RunError` if one cannot be used."""
+        from streamgp.service.web.audit import AuditLog
+        from streamgp.service.web.tenants import TenantError
+        from streamgp.service.web.tokens import TokenFile
+
+        try:
+            tokens = None if self.token_file is None else TokenFile(self.token_file)
+            return tokens, None if self.audit_log is None else AuditLog(self.audit_log)
+        except TenantError as error:
+            raise RunError(str(error)) from error
+        except OSError as error:
+            raise RunError(f"--audit-log: {self.audit_log} cannot be written ({error.strerror})") from error
 
 
 def add_client(token_file: Path | None, client: str, expires: str | None) -> None:
@@ -139,19 +155,11 @@ def serve_directory(
         from streamgp.service.streams import Streams
         from streamgp.service.web import connections
         from streamgp.service.web.app import Limits, make_app
-        from streamgp.service.web.audit import Audited, AuditLog
-        from streamgp.service.web.tenants import TenantError
-        from streamgp.service.web.tokens import TokenFile
+        from streamgp.service.web.audit import Audited
     except ImportError as error:
         raise RunError(f"{_PACKAGES} ({error.name} is missing)") from error
     entrance.check()
-    try:
-        tokens = None if entrance.token_file is None else TokenFile(entrance.token_file)
-        audit = None if entrance.audit_log is None else AuditLog(entrance.audit_log)
-    except TenantError as error:
-        raise RunError(str(error)) from error
-    except OSError as error:
-        raise RunError(f"--audit-log: {entrance.audit_log} cannot be written ({error.strerror})") from error
+    tokens, audit = entrance.open()
     keep_compiled_programs()
     # The limit on BLAS threads is set once, since setting it for every row takes time.
     with locked(directory, "DIR"), one_blas_thread():

@@ -129,11 +129,7 @@ class Guard:
     def _admit(self, scope: Scope, headers: dict[str, str]) -> None:
         """Raise `Problem` unless the request may be made, by this client, now."""
         address = (scope.get("client") or ("", 0))[0]
-        try:
-            caller = self._access.caller(scope, headers.get("authorization", ""))
-        except Problem:
-            self._rates.check(f"refused {address}", self._max_rate)
-            raise
+        caller = self._access.caller(scope, headers.get("authorization", ""))
         if not self._access.has_tokens:
             self._check_local(headers)
         length = headers.get("content-length", "0")
