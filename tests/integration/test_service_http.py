@@ -268,7 +268,7 @@ def test_forecasts_of_keys_without_inputs_need_none(service: TestClient):
             "calendar: expected none, unless the stream is timed",
         ),
         ("POST", "/v1/streams", OTHER | {"calendar": ["hour"], "timed": True}, 422, "some of day, week, month, year"),
-        ("GET", "/v1/streams/none", None, 404, "expected one of power"),
+        ("GET", "/v1/streams/none", None, 404, "expected one that GET /v1/streams lists"),
         ("GET", "/v1/nowhere", None, 404, "got GET /v1/nowhere"),
         ("PUT", "/v1/streams", None, 405, "got PUT /v1/streams"),
         ("POST", "/v1/streams/power/step", {"rows": []}, 422, "one or more"),
@@ -314,7 +314,7 @@ def test_forecasts_of_keys_without_inputs_need_none(service: TestClient):
         ("POST", "/v1/streams/power/restore", {"time": "noon"}, 422, "time: expected a date of the years 1 to 9999"),
         ("POST", "/v1/streams/power/restore", {"time": "1999-01-01"}, 404, "time: expected none before"),
         ("POST", "/v1/streams/power/restore", {"position": 0, "force": True}, 422, "got position, force"),
-        ("POST", "/v1/streams/none/restore", {"position": 0}, 404, "expected one of power"),
+        ("POST", "/v1/streams/none/restore", {"position": 0}, 404, "expected one that GET /v1/streams lists"),
         ("POST", "/v1/streams/power/step", b"x" * ((1 << 20) + 1), 413, "at most"),
     ],
 )

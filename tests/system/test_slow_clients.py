@@ -36,11 +36,11 @@ HEAD = b"POST /v1/streams/s/step HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: ap
 @contextmanager
 def serving(folder: Path, files: int) -> Iterator[tuple[int, str]]:
     """Yield the port and a token of a service that may have so many files open; check that it ends well."""
-    token = tokens.add(folder / "tokens.json", "plant", ["read", "predict", "learn", "admin"])
+    token = tokens.add(folder / "tokens.toml", "plant", ["admin:*"])
     command = [sys.executable, "-m", "streamgp.app.cli", "serve", str(folder / "live"), "--port", "0"]
     environment = os.environ | {"PYTHONPATH": str(Path(streamgp.__file__).parents[1])}
     with subprocess.Popen(
-        ["sh", "-c", f'ulimit -n {files} && exec "$@"', "sh", *command, "--token-file", str(folder / "tokens.json")],
+        ["sh", "-c", f'ulimit -n {files} && exec "$@"', "sh", *command, "--token-file", str(folder / "tokens.toml")],
         stderr=subprocess.PIPE,
         text=True,
         env=environment,
@@ -164,7 +164,7 @@ def test_who_does_not_go_on_is_let_go(tmp_path: Path):
         (b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n", 400),
         (HEAD + b"Content-Length: " + b"9" * 18 + b"\r\n\r\n", 413),
         (b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n", 401),
-        (b"PUT /livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n", 405),
+        (b"PUT /livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n", 401),
         (b"GET /static/none.js HTTP/1.1\r\nHost: localhost\r\n\r\n", 404),
     ],
 )

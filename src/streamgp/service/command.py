@@ -22,11 +22,11 @@ Examples:
 
 - `./meter | streamgp serve live --follow - --target load --stream meter`
 
-- `streamgp serve live --token-file tokens.json --add-token plant:predict,learn` — print a new token, and end
+- `streamgp serve live --token-file tokens.toml --add-token 'plant:admin:plant-*,read:shared'` — print a new token, and end
 
 - `streamgp serve live --accept-loss power` — go on with a stream whose log is damaged from what is left of it
 
-- `streamgp serve live --host 0.0.0.0 --token-file tokens.json` — for other machines, behind a proxy that encrypts
+- `streamgp serve live --host 0.0.0.0 --token-file tokens.toml --certificate cert.pem --key-file key.pem` — for other machines
 """  # noqa: E501
 
 
@@ -34,14 +34,35 @@ def serve(
     directory: Annotated[Path, typer.Argument(help="Where streams, logs and checkpoints are kept; made if need be.")],
     host: Annotated[str, typer.Option(help="Address to listen on. Others than loopback need tokens.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on.", min=0, max=65535)] = 8765,
-    token_file: Annotated[Path | None, typer.Option(help="Clients and the hashes of their tokens.")] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(help="Tenants, and the hashes of their tokens, as TOML. It is read again when it changes."),
+    ] = None,
     add_token: Annotated[
         str | None,
-        typer.Option(help="NAME:SCOPES, scopes among read, predict, learn, admin: print a new token, and end."),
+        typer.Option(
+            help="NAME:SCOPES of a new tenant, a scope being read, write or admin and streams, as in write:plant-*; "
+            "or the NAME of one that is there: print a new token, and end."
+        ),
     ] = None,
+    expires: Annotated[
+        str | None,
+        typer.Option(help="With --add-token: the token holds until this date (2027-01-31). Default: for ever."),
+    ] = None,
+    audit_log: Annotated[
+        Path | None,
+        typer.Option(help="Write a line of JSON for each request: who, what, which stream, how it ended."),
+    ] = None,
+    certificate: Annotated[
+        Path | None, typer.Option(help="Encrypt connections (TLS) with this certificate and its chain, as PEM.")
+    ] = None,
+    key_file: Annotated[Path | None, typer.Option(help="The private key of the certificate, as PEM.")] = None,
     max_body: Annotated[int, typer.Option(help="Largest request, in megabytes.", min=1, max=1024)] = 32,
     max_rate: Annotated[
-        float | None, typer.Option(help="Requests of a client in a second. Default: any number.", min=0.01)
+        float | None,
+        typer.Option(
+            help="Requests of a client in a second, where the token file has none. Default: any number.", min=0.01
+        ),
     ] = None,
     accept_loss: Annotated[
         list[str] | None,
@@ -95,10 +116,13 @@ def serve(
 ) -> None:
     """Serve streams over HTTP: predict, learn late, forecast; nothing acknowledged is lost. A page is at /."""
     with sentences():
-        from streamgp.service.serve import add_client, serve_directory, to_follow
+        from streamgp.app.outputs import RunError
+        from streamgp.service.serve import Entrance, add_client, serve_directory, to_follow
 
+        if expires is not None and add_token is None:
+            raise RunError("--expires: expected --add-token NAME with it, whose end it is; leave it out")
         if add_token is not None:
-            add_client(token_file, add_token)
+            add_client(token_file, add_token, expires)
         else:
             columns = names(features, follow)
             what = to_follow(
@@ -114,4 +138,5 @@ def serve(
                 thousands=thousands,
                 stream=stream,
             )
-            serve_directory(directory, host, port, token_file, max_body << 20, max_rate, what, accept_loss or ())
+            entrance = Entrance(host, port, token_file, audit_log, certificate, key_file, max_body << 20, max_rate)
+            serve_directory(directory, entrance, what, accept_loss or ())

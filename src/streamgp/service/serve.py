@@ -2,7 +2,9 @@
 
 import json
 import socket
+import ssl
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -16,21 +18,84 @@ from streamgp.numerics.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from streamgp.service.following import Following
+    from streamgp.service.web.audit import AuditLog
+    from streamgp.service.web.tokens import TokenFile
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _PACKAGES = "the service needs fastapi, uvicorn and prometheus-client: pip install 'streamgp[serve]'"
 
 
-def add_client(token_file: Path | None, client: str) -> None:
-    """Add a client, NAME:SCOPES, to a file of tokens, and print its token."""
+@dataclass(frozen=True)
+class Entrance:
+    """Where the service listens, and whom it lets in.
+
+    Attributes
+    ----------
+    host, port
+        To listen on.
+    token_file
+        The tenants and the hashes of their tokens; None: any process of this machine may ask.
+    audit_log
+        Where it is written who asked for what; None: nowhere.
+    certificate, key_file
+        Of TLS; None: connections are not encrypted.
+    max_body, max_rate
+        Bytes of a request; requests of a client in a second, None: any number.
+    """
+
+    host: str
+    port: int
+    token_file: Path | None
+    audit_log: Path | None
+    certificate: Path | None
+    key_file: Path | None
+    max_body: int
+    max_rate: float | None
+
+    def check(self) -> None:
+        """Raise `RunError` if the options do not go together, or no certificate is in the files."""
+        if self.token_file is None and self.host not in LOOPBACK:
+            raise RunError(
+                f"--host: expected 127.0.0.1 without tokens, got {self.host}; other machines need --token-file FILE, "
+                f"which --add-token NAME:SCOPES makes"
+            )
+        if self.token_file is None and self.audit_log is not None:
+            raise RunError("--audit-log: expected --token-file FILE with it, which says who is who; leave it out")
+        if (self.certificate is None) != (self.key_file is None):
+            raise RunError("--certificate, --key-file: expected both, or neither, got one; name the other as well")
+        if self.certificate is not None:
+            try:
+                ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.certificate, self.key_file)
+            except OSError as error:
+                files = f"{self.certificate} and {self.key_file}"
+                raise RunError(f"{files}: expected a certificate and its key as PEM, got none ({error})") from error
+
+    def open(self) -> "tuple[TokenFile | None, AuditLog | None]":
+        """Open the file of tokens and the audit log, where there are such; raise `RunError` if one cannot be used."""
+        from streamgp.service.web.audit import AuditLog
+        from streamgp.service.web.tenants import TenantError
+        from streamgp.service.web.tokens import TokenFile
+
+        try:
+            tokens = None if self.token_file is None else TokenFile(self.token_file)
+            return tokens, None if self.audit_log is None else AuditLog(self.audit_log)
+        except TenantError as error:
+            raise RunError(str(error)) from error
+        except OSError as error:
+            raise RunError(f"--audit-log: {self.audit_log} cannot be written ({error.strerror})") from error
+
+
+def add_client(token_file: Path | None, client: str, expires: str | None) -> None:
+    """Add a token of a tenant, NAME:SCOPES or the name of one that is there, to a file, and print it."""
     from streamgp.service.web import tokens
+    from streamgp.service.web.tenants import TenantError
 
     if token_file is None:
         raise RunError("--add-token: expected --token-file FILE as well, to which the client is added")
     name, _, scopes = client.partition(":")
     try:
-        secret = tokens.add(token_file, name, [scope for scope in scopes.split(",") if scope])
-    except tokens.TokenError as error:
+        secret = tokens.add(token_file, name, [scope for scope in scopes.split(",") if scope], expires)
+    except TenantError as error:
         raise RunError(str(error)) from error
     typer.echo(secret)
     typer.echo(f"This token of {name} is shown once; {token_file} has its hash.", err=True)
@@ -73,21 +138,14 @@ def to_follow(follow: str | None, target: str | None, **more: Any) -> "Following
 
 
 def serve_directory(
-    directory: Path,
-    host: str,
-    port: int,
-    token_file: Path | None,
-    max_body: int,
-    max_rate: float | None,
-    follow: "Following | None" = None,
-    accept_loss: Sequence[str] = (),
+    directory: Path, entrance: Entrance, follow: "Following | None" = None, accept_loss: Sequence[str] = ()
 ) -> None:
     """Serve the streams of a directory until the process is told to end; then write checkpoints.
 
     Raises
     ------
     RunError
-        If a package is missing, another process has the directory, or the address cannot be had.
+        If a package is missing, another process has the directory, or the address or a file cannot be had.
     """
     try:
         import uvicorn
@@ -95,19 +153,13 @@ def serve_directory(
         from streamgp.app.graceful import WAITING, Server
         from streamgp.service.follow import Follower
         from streamgp.service.streams import Streams
-        from streamgp.service.web import connections, tokens
+        from streamgp.service.web import connections
         from streamgp.service.web.app import Limits, make_app
+        from streamgp.service.web.audit import Audited
     except ImportError as error:
         raise RunError(f"{_PACKAGES} ({error.name} is missing)") from error
-    if token_file is None and host not in LOOPBACK:
-        raise RunError(
-            f"--host: expected 127.0.0.1 without tokens, got {host}; other machines need --token-file FILE, which "
-            f"--add-token NAME:SCOPES makes"
-        )
-    try:
-        clients = None if token_file is None else tokens.read(token_file)
-    except tokens.TokenError as error:
-        raise RunError(str(error)) from error
+    entrance.check()
+    tokens, audit = entrance.open()
     keep_compiled_programs()
     # The limit on BLAS threads is set once, since setting it for every row takes time.
     with locked(directory, "DIR"), one_blas_thread():
@@ -116,11 +168,13 @@ def serve_directory(
         streams = Streams(directory)
         if follow is not None:
             streams.follow(Follower(streams, follow, lambda text: typer.echo(f"streamgp: {text}", err=True)))
-        app: Any = make_app(streams, clients, Limits(max_body, max_rate))
+        app: Any = make_app(streams, tokens, Limits(entrance.max_body, entrance.max_rate))
         config = uvicorn.Config(
-            app,
-            host=host,
-            port=port,
+            app if audit is None else Audited(app, audit),
+            host=entrance.host,
+            port=entrance.port,
+            ssl_certfile=entrance.certificate,
+            ssl_keyfile=entrance.key_file,
             # Warnings are about what clients send, and clients could fill a disk with them.
             log_level="error",
             access_log=False,
@@ -134,15 +188,16 @@ def serve_directory(
         )
         server = Server(config)
         try:
-            listening = _listen(host, port, WAITING)
+            listening = _listen(entrance.host, entrance.port, WAITING)
         except OSError as error:
+            where = f"{entrance.host}:{entrance.port}"
             raise RunError(
-                f"{host}:{port} cannot be listened on ({error.strerror}): choose another --host or --port"
+                f"{where} cannot be listened on ({error.strerror}): choose another --host or --port"
             ) from error
-        address = f"[{host}]" if ":" in host else host
-        typer.echo(
-            f"streamgp serves {directory} at http://{address}:{listening.getsockname()[1]}; Ctrl-C ends it", err=True
-        )
+        scheme = "http" if entrance.certificate is None else "https"
+        host = f"[{entrance.host}]" if ":" in entrance.host else entrance.host
+        address = f"{scheme}://{host}:{listening.getsockname()[1]}"
+        typer.echo(f"streamgp serves {directory} at {address}; Ctrl-C ends it", err=True)
         server.run(sockets=[listening])
 
 

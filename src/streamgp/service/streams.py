@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import shutil
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock, Thread
@@ -59,6 +60,11 @@ def _config_of(path: Path) -> StreamConfig:
     if config.name != path.name:
         raise Problem(500, f"{path / CONFIG}: expected the name {path.name!r}, got {config.name!r}; use a backup")
     return config
+
+
+def unknown_stream(name: str) -> Problem:
+    """Return what is said of a stream that is not there; it names no other, which may not be the client's to know."""
+    return Problem(404, f"stream: expected one that GET /v1/streams lists, got {name[:80]!r}")
 
 
 def _writable(text: str) -> str:
@@ -139,22 +145,25 @@ class Streams:
         if stream is None:
             if name in self.broken:
                 raise Problem(500, f"stream {name!r} could not be opened: {self.broken[name]}; or delete the stream")
-            raise Problem(404, f"stream: expected one of {self._known()}, got {name[:80]!r}")
+            raise unknown_stream(name)
         return stream
 
-    def _known(self) -> str:
-        names = sorted([*self._streams, *self.broken])
-        return (
-            ", ".join(names[:10]) + (" ..." if len(names) > 10 else "") if names else "the streams, of which none is"
-        )
-
-    def create(self, config: StreamConfig) -> tuple[LiveStream, bool]:
+    def create(
+        self, config: StreamConfig, check_room: Callable[[Collection[str]], None] | None = None
+    ) -> tuple[LiveStream, bool]:
         """Make a stream; say whether it is new: the same one may be made again.
+
+        Parameters
+        ----------
+        config
+            What it is.
+        check_room
+            Raises `Problem` if there may be no more beside those of these names; None: as many as the service takes.
 
         Raises
         ------
         Problem
-            If there is another one of its name.
+            If there is another one of its name, or there are too many.
         """
         with self._lock:
             path = self.directory / config.name
@@ -170,6 +179,8 @@ class Streams:
                 raise Problem(409, f"name: {config.name!r} is that of another stream; choose another, or delete it")
             if len(self._streams) >= MAX_STREAMS:
                 raise Problem(409, f"streams: expected at most {MAX_STREAMS:,}; use keys for many like ones")
+            if check_room is not None:
+                check_room([*self._streams, *self.broken])
             aside = self.directory / f".{uuid4().hex}"
             try:
                 aside.mkdir()
@@ -192,7 +203,7 @@ class Streams:
     def delete(self, name: str) -> None:
         """End a stream and delete all that there is of it."""
         if name not in self.broken and not NAME.fullmatch(name):
-            raise Problem(404, f"stream: expected one of {self._known()}, got {name[:80]!r}")
+            raise unknown_stream(name)
         stream = None if name in self.broken else self.get(name)
         source = self._sources.pop(name, None)
         if source is not None:

@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.responses import PlainTextResponse
@@ -17,6 +16,7 @@ from streamgp.service.problems import Problem, unforeseen
 from streamgp.service.status import describe_broken
 from streamgp.service.streams import Streams
 from streamgp.service.web import schemas
+from streamgp.service.web.access import caller_of
 from streamgp.service.web.bodies import answer, plain, read_document, refusal
 from streamgp.service.web.checks import known_query, new_config
 from streamgp.service.web.direct import Direct
@@ -26,7 +26,7 @@ from streamgp.service.web.row_routes import of_rows
 from streamgp.service.web.schemas import answers, body
 from streamgp.service.web.security import Guard
 from streamgp.service.web.state_routes import of_state
-from streamgp.service.web.tokens import Token
+from streamgp.service.web.tokens import TokenFile
 
 MAX_BODY = 32 << 20
 
@@ -39,7 +39,7 @@ class Limits:
     max_rate: float | None = None
 
 
-def make_app(streams: Streams, tokens: list[Token] | None = None, limits: Limits | None = None) -> Any:
+def make_app(streams: Streams, tokens: TokenFile | None = None, limits: Limits | None = None) -> Guard:
     """Return the application of a directory's streams, which are started and stopped with it.
 
     Parameters
@@ -111,16 +111,20 @@ def _of_service(streams: Streams, measures: Measures) -> APIRouter:
 
     @router.get("/readyz", summary="Whether all streams are restored", responses=answers(None, 200, 500))
     async def readyz(request: Request) -> Response:
-        found = {each.config.name: round(each.replayed, 3) for each in streams.all() if not each.is_ready}
+        sees = caller_of(request).tenant.sees
+        replayed = {each.config.name: round(each.replayed, 3) for each in streams.all() if not each.is_ready}
         failed = [each.config.name for each in streams.all() if each.failure] + list(streams.broken)
-        status = 503 if found else 200
-        return answer(
-            request, {"status": "replaying" if found else "ready", "replayed": found, "failed": failed}, status
-        )
+        found = {
+            "status": "replaying" if replayed else "ready",
+            "replayed": {name: share for name, share in replayed.items() if sees(name)},
+            "failed": [name for name in failed if sees(name)],
+        }
+        return answer(request, found, 503 if replayed else 200)
 
     @router.get("/metrics", summary="Numbers for Prometheus", response_class=PlainTextResponse)
-    def metrics() -> Response:
-        return Response(measures.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+    def metrics(request: Request) -> Response:
+        text = measures.text(caller_of(request).tenant)
+        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     return router
 
@@ -137,8 +141,9 @@ def _of_streams(streams: Streams) -> APIRouter:
     )
     async def create(request: Request) -> Response:
         document = await read_document(request)
-        config = new_config(document)
-        stream, is_new = await asyncio.to_thread(streams.create, config)
+        config, caller = new_config(document), caller_of(request)
+        caller.check_new(config.name)
+        stream, is_new = await asyncio.to_thread(streams.create, config, caller.check_room)
         # The answer waits until the stream takes rows.
         while is_new and not (stream.is_ready or stream.failure):
             await asyncio.sleep(0.005)
@@ -148,9 +153,11 @@ def _of_streams(streams: Streams) -> APIRouter:
 
     @router.get("", summary="List the streams", responses=answers())
     def every(request: Request) -> Response:
-        found = [each.status() for each in streams.all()]
-        found += [describe_broken(name, reason) for name, reason in streams.broken.items()]
+        sees = caller_of(request).tenant.sees
+        broken = {name: reason for name, reason in streams.broken.items() if sees(name)}
+        found = [each.status() for each in streams.all() if sees(each.config.name)]
+        found += [describe_broken(name, reason) for name, reason in broken.items()]
         found.sort(key=lambda each: each["name"])
-        return answer(request, plain({"streams": found, "broken": streams.broken}))
+        return answer(request, plain({"streams": found, "broken": broken}))
 
     return router

@@ -13,6 +13,7 @@ from fastapi import Request, Response
 
 from streamgp.service.payload import Overflown
 from streamgp.service.problems import Problem
+from streamgp.service.web.access import caller_of
 
 JSON, LINES, ARROW = "application/json", "application/x-ndjson", "application/vnd.apache.arrow.stream"
 PROBLEM = "application/problem+json"
@@ -26,8 +27,15 @@ async def read_document(request: Request) -> dict[str, Any]:
     Raises
     ------
     Problem
-        If the body is not such a one.
+        If the body is not such a one, or has more rows than its client may send.
     """
+    document = await _read(request)
+    rows = document.get("rows")
+    caller_of(request).check_rows(len(rows) if isinstance(rows, list) else 0)
+    return document
+
+
+async def _read(request: Request) -> dict[str, Any]:
     kind = request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
     data = await request.body()
     _check_encoding(request.headers.get("content-encoding", ""), request.headers.get("content-type", ""), data)

@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streamgp.service.streams import Streams
+from streamgp.service.web.tenants import Tenant
 
 _BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 _STATUS = {
@@ -49,8 +50,8 @@ class Measures:
     """What the service counts."""
 
     def __init__(self, streams: Streams) -> None:
+        self._streams = streams
         self.registry = CollectorRegistry()
-        self.registry.register(_OfStreams(streams))
         self.seconds = Histogram(
             "streamgp_request_seconds", "Time to answer.", ["route"], buckets=_BUCKETS, registry=self.registry
         )
@@ -62,9 +63,11 @@ class Measures:
         self.seconds.labels(route).observe(seconds)
         self.answers.labels(route, str(status)).inc()
 
-    def text(self) -> bytes:
-        """Return all in the format of Prometheus."""
-        return generate_latest(self.registry)
+    def text(self, tenant: Tenant) -> bytes:
+        """Return what a tenant may see in the format of Prometheus: its streams; of all, also the requests."""
+        seen = CollectorRegistry()
+        seen.register(_OfStreams(self._streams, tenant))
+        return generate_latest(seen) + (generate_latest(self.registry) if tenant.sees_all else b"")
 
 
 class Measured:
@@ -100,12 +103,13 @@ class Measured:
 
 
 class _OfStreams(Collector):
-    def __init__(self, streams: Streams) -> None:
+    def __init__(self, streams: Streams, tenant: Tenant) -> None:
         self._streams = streams
+        self._tenant = tenant
 
     def collect(self) -> Iterator[Any]:
-        """Yield the numbers of every stream."""
-        streams = self._streams.all()
+        """Yield the numbers of every stream that the tenant sees."""
+        streams = [each for each in self._streams.all() if self._tenant.sees(each.config.name)]
         status = {stream.config.name: stream.status() for stream in streams}
         disk = {stream.config.name: stream.durability() for stream in streams}
         scores = {stream.config.name: stream.settled().scores()["recent"] for stream in streams}
@@ -121,7 +125,7 @@ class _OfStreams(Collector):
         )
         for stream, found in disk.items():
             failed.add_metric([stream], float(found["failure"] is not None))
-        for stream in list(self._streams.broken):
+        for stream in filter(self._tenant.sees, list(self._streams.broken)):
             # The name of a stream may be any bytes.
             failed.add_metric([stream.encode(errors="backslashreplace").decode()], 1.0)
         for stream, found in scores.items():

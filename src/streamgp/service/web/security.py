@@ -1,8 +1,6 @@
 """Checks before every route: access, size and rate limits, and the headers that browsers use."""
 
 import asyncio
-import re
-from collections.abc import Sequence
 from functools import lru_cache
 from ipaddress import ip_address
 from time import monotonic
@@ -11,18 +9,15 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streamgp.service.problems import Problem, unforeseen
+from streamgp.service.web.access import CALLER, Access
 from streamgp.service.web.bodies import refusal
-from streamgp.service.web.tokens import Token, find
+from streamgp.service.web.rates import Rates
+from streamgp.service.web.tokens import TokenFile
 
 # An announced body must send a part within so many seconds.
 BODY_SECONDS = 30.0
 # A body that takes longer must send so many bytes a second.
 BODY_RATE = 1_000.0
-OPEN = ("/livez", "/readyz", "/")
-_SCOPES = (
-    (re.compile(r"/v1/streams/[^/]+/(predict|forecast)"), "predict"),
-    (re.compile(r"/v1/streams/[^/]+/(learn|step)"), "learn"),
-)
 HEADERS = {
     "content-security-policy": (
         "default-src 'self'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -39,18 +34,6 @@ HEADERS = {
 _ENCODED = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
 
 
-def scope_of(method: str, path: str) -> str | None:
-    """Return what a client must be allowed to do for a request; None where anybody may."""
-    if path in OPEN or path.startswith("/static/"):
-        return None
-    if method in ("GET", "HEAD"):
-        return "read"
-    for pattern, scope in _SCOPES:
-        if method == "POST" and pattern.fullmatch(path):
-            return scope
-    return "admin"
-
-
 class Guard:
     """Refuses requests that may not be made, and adds headers to all answers.
 
@@ -63,21 +46,22 @@ class Guard:
     max_body
         Bytes of a request.
     max_rate
-        Requests of a client in a second, on average over ten; None: any number.
+        Requests of a client in a second, on average over ten, if its tenant has no other; None: any number.
     """
 
-    def __init__(self, app: ASGIApp, tokens: Sequence[Token] | None, max_body: int, max_rate: float | None) -> None:
+    def __init__(self, app: ASGIApp, tokens: TokenFile | None, max_body: int, max_rate: float | None) -> None:
         self._app = app
-        self._tokens = tokens
+        self._access = Access(tokens)
+        self._rates = Rates()
         self._max_body = max_body
         self._max_rate = max_rate
-        # For each client: the requests left, and the time of that count.
-        self._left: dict[str, tuple[float, float]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        if scope["type"] != "http":
+        if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
+        # There are no websockets.
+        if scope["type"] != "http":
             return
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         started = has_left = False
@@ -85,8 +69,13 @@ class Guard:
         wrong: Problem | None = None
 
         async def send_checked(message: Message) -> None:
-            if wrong is None and not has_left:
-                await send_with_headers(message)
+            nonlocal has_left
+            if wrong is not None or has_left:
+                return
+            # An answer without an end, such as that of events, ends with the token.
+            if message.get("more_body") and not self._access.still_holds(scope[CALLER]):
+                has_left, message = True, {"type": "http.response.body", "body": b"", "more_body": False}
+            await send_with_headers(message)
 
         async def send_with_headers(message: Message) -> None:
             nonlocal started
@@ -123,7 +112,7 @@ class Guard:
             return message
 
         try:
-            self._check(scope, headers)
+            self._admit(scope, headers)
             await self._app(scope, receive_within, send_checked)
         except Problem as problem:
             wrong = problem
@@ -137,19 +126,18 @@ class Guard:
         if wrong is not None and not started:
             await refusal(wrong)(scope, receive, send_with_headers)
 
-    def _check(self, scope: Scope, headers: dict[str, str]) -> None:
-        method, path = scope["method"], scope["path"]
+    def _admit(self, scope: Scope, headers: dict[str, str]) -> None:
+        """Raise `Problem` unless the request may be made, by this client, now."""
+        address = (scope.get("client") or ("", 0))[0]
+        caller = self._access.caller(scope, headers.get("authorization", ""))
+        if not self._access.has_tokens:
+            self._check_local(headers)
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > self._max_body:
             raise self._too_large(length[:20])
-        client = (scope.get("client") or ("", 0))[0]
-        if self._tokens is None:
-            self._check_local(headers)
-        else:
-            needed = scope_of(method, path)
-            if needed is not None:
-                client = self._check_token(headers.get("authorization", ""), needed, client)
-        self._check_rate(client)
+        name = f"tenant {caller.tenant.name}" if caller.is_tenant else address
+        self._rates.check(name, caller.tenant.max_rate or self._max_rate)
+        self._access.check(caller)
 
     def _too_large(self, got: str) -> Problem:
         return Problem(413, f"the body: expected at most {self._max_body:,} bytes, got {got}; send several requests")
@@ -164,36 +152,6 @@ class Guard:
         origin = headers.get("origin")
         if (origin not in (None, "null") and origin.partition("://")[2] != host) or origin == "null":
             raise Problem(403, f"Origin: expected {host}, got {origin[:80]!r}; pages of other sites may not ask")
-
-    def _check_token(self, given: str, needed: str, client: str) -> str:
-        assert self._tokens is not None
-        kind, _, secret = given.partition(" ")
-        token = find(self._tokens, secret.strip()) if kind.lower() == "bearer" else None
-        if token is None:
-            self._check_rate(f"refused {client}")
-            raise Problem(401, "Authorization: expected Bearer and a valid token; ask who runs this service for one")
-        if needed not in token.scopes:
-            raise Problem(
-                403, f"the token of {token.name!r} may {', '.join(token.scopes)}, and this needs {needed!r}"
-            )
-        return f"token {token.name}"
-
-    def _check_rate(self, client: str) -> None:
-        if self._max_rate is None:
-            return
-        most, now = 10.0 * self._max_rate, monotonic()
-        left, then = self._left.pop(client, (most, now))
-        left = min(most, left + (now - then) * self._max_rate) - 1.0
-        # The client asked last is at the end.
-        self._left[client] = (max(left, -1.0), now)
-        while len(self._left) > 10_000:
-            del self._left[next(iter(self._left))]
-        if left < 0.0:
-            raise Problem(
-                429,
-                f"expected at most {self._max_rate:g} requests a second, got more; send rows together",
-                retry_after=1,
-            )
 
 
 @lru_cache(16)
