@@ -121,7 +121,9 @@ def _page_of(name: str, reproduction: Reproduction, found: ReproductionResult) -
         parts.append("Log density (moment), nats a row:\n\n" + leak_table(found))
     if name == "sfg-mkl-as-run":
         parts.append("Each row has one departure more than the one above it:\n\n" + departures_table(found))
-    parts.append(f"<details><summary>All scores</summary>\n\n{markdown(scores_table(found))}\n\n</details>")
+    notes = "\n".join(f"- {note}" for note in reproduction.notes)
+    scores = markdown(scores_table(found))
+    parts.append(f"<details><summary>Notes and all scores</summary>\n\n{notes}\n\n{scores}\n\n</details>")
     return "\n\n".join(parts)
 
 

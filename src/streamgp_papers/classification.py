@@ -2,7 +2,7 @@
 
 from streamgp.models.presets import IE_GP_DICTIONARY
 from streamgp_papers.bank import Family
-from streamgp_papers.classification_baselines import BATCH, DEFAULT, GROUPS, MIN_PROBABILITY, NAMES, SSGP
+from streamgp_papers.classification_baselines import BATCH, DEFAULT, GROUPS, MIN_PROBABILITY, SSGP
 from streamgp_papers.classification_stream import run_classification
 from streamgp_papers.doebe import DELTA, HSGP, LINEAR, RBF, RFF, WARMUP
 from streamgp_papers.doebe import PAPER as DOEBE_PAPER
@@ -27,9 +27,7 @@ _SHARE = 0.2
 _DICTIONARY = Family("dictionary", "fourier", _FEATURES, IE_GP_DICTIONARY, plain=True, fixed=True)
 _STATIC = ("IE-GP", "SIE-GP")
 _ALL_IE_GP = ("banana", "musk", "ionosphere")
-_BASELINES = tuple(name for name in NAMES if name != DEFAULT)
-_PAPERS = ("AdaRaker", SSGP)
-_ON_FEATURES = tuple(name for name in NAMES if name.endswith("features"))
+_STAND_IN = "SSGP has labels as numbers here; the paper's is a classifier"
 IE_GP = Reproduction(
     name="ie-gp-classification",
     source=f"{IE_GP_PAPER}, 7.2, Figs. 5 and 6",
@@ -49,13 +47,12 @@ IE_GP = Reproduction(
     },
     metrics=(*METRICS, "seconds"),
     claims=(
+        *(Claim("(S)IE-GP errs less than AdaRaker", d, "error", _STATIC, ("AdaRaker",)) for d in ("banana", "musk")),
         *(
-            Claim(f"(S)IE-GP errs least {among}", data, "error", _STATIC, baselines)
+            Claim("(S)IE-GP errs less than SSGP", data, "error", _STATIC, (SSGP,), open=_STAND_IN)
             for data in ("banana", "musk")
-            for among, baselines in (("of what has its features", _ON_FEATURES), ("of all", _BASELINES))
         ),
-        *(Claim("(S)IE-GP errs least of the paper's own", d, "error", _STATIC, _PAPERS) for d in ("banana", "musk")),
-        Claim("SSGP errs less", "ionosphere", "error", (SSGP,), _STATIC),
+        Claim("SSGP errs less", "ionosphere", "error", (SSGP,), _STATIC, open=_STAND_IN),
         *(Claim("SIE-GP errs as IE-GP does", data, "error", _STATIC, within=TOLERANCE) for data in _ALL_IE_GP),
         *(
             Claim("DIE-GP errs as IE-GP does", data, "error", ("IE-GP", "DIE-GP"), within=TOLERANCE)
@@ -105,11 +102,7 @@ def _either(family: Family) -> tuple[str, str]:
     return f"OE-{family.name}", f"DOE-{family.name}"
 
 
-def _claims(data: str, order: tuple[Claim, ...]) -> tuple[Claim, ...]:
-    single = (*_named("OE", *_THREE), *_named("DOE", *_THREE))
-    return (*order, Claim("E-DOEBE errs as little as the best", data, "error", ("E-DOEBE",), single))
-
-
+_SINGLE = (*_named("OE", *_THREE), *_named("DOE", *_THREE))
 _DYNAMIC = (*_named("DOE", *_THREE), "E-DOEBE")
 _SHUFFLED, _SORTED = "banana-shuffled", "banana-sorted"
 DOEBE = Reproduction(
@@ -129,25 +122,15 @@ DOEBE = Reproduction(
     },
     metrics=METRICS,
     claims=(
-        *_claims(
-            _SHUFFLED,
-            (
-                Claim("an error under 11%", _SHUFFLED, "error", (*_named("OE", *_THREE), *_DYNAMIC), beats=11.0),
-                Claim("static beat moving", _SHUFFLED, "error", _named("OE", *_THREE), _named("DOE", *_THREE)),
-                Claim("RBF networks do well", _SHUFFLED, "error", ("OE-RBF", "OE-RFF"), within=TOLERANCE),
-                Claim("HSGPs do not", _SHUFFLED, "error", (*_either(RFF), *_either(RBF)), _either(HSGP)),
-            ),
-        ),
-        *_claims(
-            _SORTED,
-            (
-                Claim("moving models err at most 10%", _SORTED, "error", _DYNAMIC, beats=10.0),
-                Claim("... over all rows", _SORTED, "error_all", _DYNAMIC, beats=10.0),
-                Claim("moving beat static", _SORTED, "error", _named("DOE", *_THREE), _named("OE", *_THREE)),
-                Claim("RBF networks do poorly", _SORTED, "error", _either(RFF), _either(RBF)),
-                Claim("DOE-HSGP is competitive", _SORTED, "error", ("DOE-HSGP", "DOE-RFF"), within=TOLERANCE),
-            ),
-        ),
+        Claim("static beat moving", _SHUFFLED, "error", _named("OE", *_THREE), _named("DOE", *_THREE)),
+        Claim("RBF networks do well", _SHUFFLED, "error", ("OE-RBF", "OE-RFF"), within=TOLERANCE),
+        Claim("HSGPs do not", _SHUFFLED, "error", (*_either(RFF), *_either(RBF)), _either(HSGP)),
+        Claim("E-DOEBE errs as the best does", _SHUFFLED, "error", ("E-DOEBE",), _SINGLE, within=TOLERANCE),
+        Claim("a moving model errs at or around 10%", _SORTED, "error", _DYNAMIC, beats=10.0 + TOLERANCE),
+        Claim("... over all rows", _SORTED, "error_all", _DYNAMIC, beats=10.0 + TOLERANCE),
+        Claim("moving beat static", _SORTED, "error", _named("DOE", *_THREE), _named("OE", *_THREE)),
+        Claim("RBF networks do poorly", _SORTED, "error", _either(RFF), _either(RBF)),
+        Claim("DOE-HSGP is competitive", _SORTED, "error", ("DOE-HSGP",), ("DOE-RFF",), open="of no stated size"),
     ),
     pictures=("errors", "moving_weight"),
     notes=(
@@ -157,8 +140,9 @@ DOEBE = Reproduction(
         "optimum of Laplace's evidence and four draws around it (of RBF networks, perturbations of variance "
         "1e-3), random walks of q = 1e-3 a row. The linear experts are an addition, and no part of E-DOEBE.",
         "The paper shows curves and prints no figures: 'at or around 10%' in the text is of the rows from left "
-        "to right. It has 5 trials in random order, and 10 from left to right; here are as many of both. A seed "
-        "draws the frequencies, the draws around the optima and the random order.",
+        "to right, and is taken for up to 11%. It has 5 trials in "
+        "random order, and 10 from left to right; here are as many of both. A seed draws the frequencies, the draws "
+        "around the optima and the random order.",
         "From left to right the first 1,000 rows, which standardise the inputs, say where the box of an HSGP "
         "ends and hold the centres of an RBF network, are those furthest to the left.",
         SCORES_NOTE,

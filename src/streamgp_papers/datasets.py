@@ -45,6 +45,8 @@ class DataSet:
         Of the rows: as in the file, ``"shuffled"`` by the run's seed, or ``"sorted"`` by the first input.
     max_label
         The greatest label whose rows are kept; None where all are.
+    constant
+        How many of the paper's inputs never change: they may have been left out.
     """
 
     title: str
@@ -58,12 +60,14 @@ class DataSet:
     target: str = "y"
     order: str = ""
     max_label: int | None = None
+    constant: int = 0
 
 
 def _uci(name: str, rows: int, inputs: int) -> DataSet:
     note = {"autos": "24 inputs here, of the paper's 25", "sml": "22 inputs here, of the paper's 26"}.get(name, "")
     origin = f"{UCI}; file as packaged by {UCI_DATASETS}"
-    return DataSet(name, rows, inputs, origin, f"{name}.parquet", note=note)
+    constant = {"autos": 1, "sml": 4}.get(name, 0)
+    return DataSet(name, rows, inputs, origin, f"{name}.parquet", note=note, constant=constant)
 
 
 _TORQUES = tuple(f"y{joint}" for joint in range(2, 8))
@@ -303,5 +307,6 @@ DATASETS: dict[str, DataSet] = {
         "ionosphere.parquet",
         target="label",
         note="33 inputs here: the other one never changes",
+        constant=1,
     ),
 }

@@ -20,7 +20,7 @@ IE_GPLVM = Reproduction(
             for data in ("oil-flow", "usps", "mnist")
         ),
         *(
-            Claim("IE-GPLVM errs least of all GPLVMs", data, "error", _RULE, ("batch GPLVM",))
+            Claim("IE-GPLVM errs less than our batch GPLVM", data, "error", _RULE, ("batch GPLVM",))
             for data in ("usps", "mnist")
         ),
     ),

@@ -22,9 +22,13 @@ _YARDSTICKS = (
 _PER_EVALUATION = "per_evaluation is the mean regret of all evaluations, side queries among them."
 
 
-def _claims(data: str, beta: str, ahead: str = SPARQ) -> Claim:
+_OURS = "B is not stated, and ours is 3.5; the windows are ours, of 10 steps"
+
+
+def _claim(data: str, beta: str, doubt: str = "") -> Claim:
     others = tuple(f"{name}, beta {beta}" for name in BASELINES)
-    return Claim(f"{ahead} has the least regret, beta {beta}", data, "regret", (f"{ahead}, beta {beta}",), others)
+    text = f"{SPARQ} has the least regret, beta {beta}"
+    return Claim(text, data, "regret", (f"{SPARQ}, beta {beta}",), others, open=doubt)
 
 
 SYNTHETIC = Reproduction(
@@ -36,17 +40,18 @@ SYNTHETIC = Reproduction(
     settings={},
     metrics=("regret", "exponent", "per_evaluation", "seconds"),
     figures={
-        ("moving-bump", f"{name}, beta theory", "regret"): Figure(value, baseline=True)
+        ("moving-bump", f"{name}, beta theory", "regret"): Figure(value, baseline=True, doubt=_OURS)
         for name, value in _PRINTED.items()
     },
     claims=(
-        *(_claims("moving-bump", beta) for beta in ("theory", "log", "2")),
+        _claim("moving-bump", "theory"),
         Claim(
             "Its regret grows no faster than T^1/2",
             "moving-bump",
             "exponent",
             (f"{SPARQ}, beta theory",),
             beats=0.5,
+            open="the bound's own mean rises until step 2,148",
         ),
     ),
     trials=40,
@@ -77,7 +82,7 @@ SENSORS = Reproduction(
     work=run_sensors,
     settings={},
     metrics=("regret", "per_evaluation"),
-    claims=tuple(_claims("epa-ozone", beta) for beta in ("log", "2")),
+    claims=tuple(_claim("epa-ozone", beta, "the paper's beta, the theorem's, was not run") for beta in ("log", "2")),
     trials=40,
     paper_trials=40,
     pictures=("dynamic_regret",),

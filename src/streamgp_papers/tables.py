@@ -76,8 +76,12 @@ class ReproductionResult:
             return self.reproduction.obstacle
         if self.rows is not None and self.rows < whole:
             return one.obstacle or f"first {self.rows:,} rows only"
-        found = self.of(one.data)[0]["rows"]
-        return one.obstacle or (f"{found:,} rows, the paper's have {whole:,}" if found != whole else None)
+        first, paper = self.of(one.data)[0], DATASETS[one.data]
+        if one.obstacle or first["rows"] != whole:
+            return one.obstacle or f"{first['rows']:,} rows, the paper's have {whole:,}"
+        inputs = first.get("inputs", paper.inputs) + paper.constant
+        same = inputs in (paper.inputs, paper.inputs + paper.constant)
+        return None if same else f"{first['inputs']} inputs, the paper's have {paper.inputs}"
 
     def on(self, data: str) -> Iterator[Shown]:
         """Iterate over the data sets that were run for one of the paper."""
@@ -187,9 +191,10 @@ def assess(result: ReproductionResult, claim: Claim, one: Shown) -> tuple[str, V
         return "", Verdict(NOT_COMPARABLE, "no run has its models")
     values = {model: result.values(one.data, model, claim.metric).tolist() for model in (*first, *second)}
     medians = {model: float(np.median(each)) for model, each in values.items()}
-    if claim.within is not None:
-        return "", assess_similarity([*medians.values()], claim.within, result.obstacle(one))
     best = max if higher_is_better(claim.metric) else min
+    if claim.within is not None:
+        compared = [best(medians[m] for m in models) for models in (first, second)] if second else [*medians.values()]
+        return "", assess_similarity(compared, claim.within, result.obstacle(one))
     ahead = best(first, key=lambda model: medians[model])
     if claim.beats is None:
         behind = best(second, key=lambda model: medians[model])
@@ -198,7 +203,7 @@ def assess(result: ReproductionResult, claim: Claim, one: Shown) -> tuple[str, V
         values[behind] = [claim.beats] * result.trials
     gain = compute_gains(claim.metric, values[ahead], values[behind])
     words = f"{ahead} over {behind}: {_signed(float(np.median(gain)))}"
-    if claim.open:
+    if claim.open and result.obstacle(one) is None:
         return words, Verdict(UNDECIDED, claim.open)
     return words, assess_claim(gain, result.obstacle(one), claim.always)
 

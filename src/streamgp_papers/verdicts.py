@@ -12,6 +12,8 @@ NOT_REPRODUCED, UNDECIDED = "not reproduced", "undecided"
 
 # In nats a row; for a score that is no log density, a share of the paper's figure.
 MIN_TOLERANCE = 0.02
+# Differences below this share of a score are those of rounding.
+ROUNDING = 1e-9
 # With fewer trials, the signed-rank test cannot reach its level.
 TESTED_FROM = 5
 LEVEL = 0.05
@@ -24,7 +26,10 @@ RULES = (
     f"A statement is reproduced where a one-sided Wilcoxon signed-rank test over the seeds finds for it at "
     f"{LEVEL:.0%}, not reproduced where it finds for the opposite, else undecided; with fewer than {TESTED_FROM} "
     f"trials all of them must agree. A lemma must hold in every trial.",
-    "Nothing is comparable on data that stand in for the paper's, or on a part of the rows.",
+    "A statement that scores are close is reproduced where the medians of the models are no further apart than the "
+    "limit that stands beside it, which is ours, since the papers state none.",
+    "Nothing is comparable on data that stand in for the paper's or have other inputs, on a part of the rows, or "
+    "where the paper leaves open what decides.",
 )
 
 
@@ -39,12 +44,14 @@ class Verdict(NamedTuple):
 class Figure:
     """A number that a paper prints, with the standard deviation over its trials where it gives one.
 
-    That of a `baseline` is of a method that the paper compares with, not of its own.
+    That of a `baseline` is of a method that the paper compares with, not of its own. `doubt` is why it cannot be
+    compared, whatever the data; empty where it can.
     """
 
     value: float
     std: float = 0.0
     baseline: bool = False
+    doubt: str = ""
 
 
 def higher_is_better(metric: str) -> bool:
@@ -59,8 +66,8 @@ def std_over_trials(values: Sequence[float]) -> float:
 
 def assess_figure(metric: str, ours: Sequence[float], paper: Figure, obstacle: str | None) -> Verdict:
     """Assess our figures, one for each trial, against the paper's; `obstacle` is why they cannot be compared."""
-    if obstacle:
-        return Verdict(NOT_COMPARABLE, obstacle)
+    if reason := obstacle or paper.doubt:
+        return Verdict(NOT_COMPARABLE, reason)
     difference = float(np.mean(ours)) - paper.value
     unit = 1.0 if higher_is_better(metric) else abs(paper.value)
     # The standard error of our mean.
@@ -77,10 +84,11 @@ def assess_figure(metric: str, ours: Sequence[float], paper: Figure, obstacle: s
 
 
 def compute_gains(metric: str, ahead: Sequence[float], behind: Sequence[float]) -> np.ndarray:
-    """Compute by how much the first is better, seed by seed."""
+    """Compute by how much the first is better, seed by seed; by nothing where they differ by rounding."""
     one, other = np.asarray(ahead), np.asarray(behind)
     # Both scores may be infinite.
-    difference = np.subtract(one, other, out=np.zeros(len(one)), where=one != other)
+    differ = (one != other) & ~np.isclose(one, other, rtol=ROUNDING, atol=0.0)
+    difference = np.subtract(one, other, out=np.zeros(len(one)), where=differ)
     return difference if higher_is_better(metric) else -difference
 
 

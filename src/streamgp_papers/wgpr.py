@@ -12,6 +12,7 @@ _PRINTED = {
     "abalone": (2.07, 2.487, 2.887, None),
     "pumadyn8nm": (1.079, 1.137, 1.085, 2.482),
 }
+_MAPS = "bathymetry_celt", "elevation_rockies"  # in place of Claytor Lake, which is not public
 _METHODS = ("LGPR", "WGPR", "SOLAR-GP", "OVFE")
 _SETTINGS = (
     "Batches of 100, 50 inducing inputs, 30 steps of L-BFGS-B a batch; a new model of WGPR where the change without "
@@ -60,11 +61,11 @@ TABLES = Reproduction(
         Use("kin40k"),
         Use("abalone"),
         Use("pumadyn8nm"),
-        Use("bathymetry_celt"),
-        Use("elevation_rockies"),
+        *map(Use, _MAPS),
     ),
     work=run_tables,
     settings={},
+    obstacle="thresholds are tuned by hand there; split, order and scaling are not stated",
     metrics=("rmse", "pll", "coverage", "models", "seconds"),
     figures={
         (data, method, "rmse"): Figure(value, baseline=method != "WGPR")
@@ -75,8 +76,9 @@ TABLES = Reproduction(
     claims=(
         *(
             Claim("WGPR errs less than SOLAR-GP", data, "rmse", ("WGPR",), ("SOLAR-GP",))
-            for data in ("sarcos", "kin40k", "abalone", "bathymetry_celt")
+            for data in ("sarcos", "kin40k", "abalone", *_MAPS)
         ),
+        *(Claim("WGPR errs less than LGPR", data, "rmse", ("WGPR",), ("LGPR",)) for data in _MAPS),
         Claim("SOLAR-GP errs less than WGPR", "pumadyn8nm", "rmse", ("SOLAR-GP",), ("WGPR",)),
         *(Claim("WGPR errs less than OVFE", data, "rmse", ("WGPR",), ("OVFE",)) for data in ("kin40k", "pumadyn8nm")),
     ),

@@ -65,7 +65,7 @@ def small_table3(monkeypatch: pytest.MonkeyPatch) -> None:
     """Table 3 with few features and a short warm-up."""
     small = replace(doebe.TABLE3, settings=SMALL, metrics=doebe.FIG4.metrics, pictures=doebe.FIG4.pictures)
     monkeypatch.setitem(catalogue.REPRODUCTIONS, "doebe-table3", small)
-    monkeypatch.setitem(DATASETS, "elevators", replace(DATASETS["elevators"], rows=120))
+    monkeypatch.setitem(DATASETS, "elevators", replace(DATASETS["elevators"], rows=120, inputs=3))
 
 
 @pytest.mark.usefixtures("small_table3")

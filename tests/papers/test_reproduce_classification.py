@@ -30,7 +30,15 @@ from streamgp_papers.kinds import Claim, Shown
 from streamgp_papers.mixing import Mix
 from streamgp_papers.stream import score
 from streamgp_papers.tables import ReproductionResult, assess
-from streamgp_papers.verdicts import NOT_COMPARABLE, REPRODUCED, UNDECIDED
+from streamgp_papers.verdicts import (
+    NOT_COMPARABLE,
+    NOT_REPRODUCED,
+    REPRODUCED,
+    UNDECIDED,
+    Figure,
+    assess_figure,
+    compute_gains,
+)
 
 pytestmark = pytest.mark.papers
 
@@ -228,12 +236,10 @@ def test_an_experiment_from_data_to_verdicts(small: Path):
     assert last["error"] == pytest.approx(100.0 * np.mean(Y[WARMUP:] != Y[WARMUP - 1 : -1]))
     assert last["error_all"] == pytest.approx(100.0 * (np.sum(Y[1:] != Y[:-1]) + 1) / ROWS)
     assert set(run["models"]["IE-GP"]) == {"error", "log_loss", "error_all", "log_loss_all", "seconds"}
-    gain = min(last["error"], run["models"]["class frequencies"]["error"]) - min(
-        run["models"][name]["error"] for name in ("IE-GP", "SIE-GP")
-    )
-    word = "reproduced" if gain > 0 else "not reproduced" if gain < 0 else "undecided"
-    assert "(S)IE-GP errs least of all │ Banana │ error │" in said
-    assert f"│ {word} │" in said.split("(S)IE-GP errs least of all")[1][:120]
+    both = [run["models"][name]["error"] for name in ("IE-GP", "SIE-GP")]
+    word = "reproduced" if np.ptp(both) <= 1.0 else "not reproduced"
+    assert "SIE-GP errs as IE-GP does │ Banana │ error │" in said
+    assert f"│ {word} │" in said.split(" SIE-GP errs as IE-GP does")[1][:120]
     assert "Not available: musk2.parquet: Musk, 6,598 rows of 166 inputs and a target in the column label" in said
     assert (small / "out" / "labels-banana-errors.png").exists()
 
@@ -254,6 +260,33 @@ def test_statements_about_a_number_and_about_models_that_are_missing():
     assert assess(result, best, shown)[0] == "here over there: +2.500"
     none = Claim("", "banana", "error", ("here",), ("late",))
     assert assess(result, none, shown) == ("", (NOT_COMPARABLE, "no run has its models"))
+    close = replace(best, behind=("there",), within=2.6)
+    assert assess(result, close, shown) == ("", (REPRODUCED, "they span 2.5, at most 2.6"))
+    assert assess(result, replace(close, within=2.4), shown)[1].word == NOT_REPRODUCED
+    undecidable = replace(best, behind=("there",), open="no such runs can decide it")
+    assert assess(result, undecidable, shown) == (
+        "here over there: +2.500",
+        (UNDECIDED, "no such runs can decide it"),
+    )
+    runs["banana 0"]["inputs"] = 3
+    word, why = assess(result, undecidable, shown)[1]
+    assert word == NOT_COMPARABLE and why.startswith("3 inputs, the paper's have 2; here: yes")
+
+
+def test_inputs_that_never_change_may_be_left_out():
+    runs = {"ionosphere 0": {"rows": 351, "inputs": 33, "models": {"here": {"error": 1.0}}}}
+    shown = Shown("ionosphere", "ionosphere")
+    result = ReproductionResult(classification.IE_GP, [shown], [], runs, 1, None)
+    assert result.obstacle(shown) is None
+    runs["ionosphere 0"]["inputs"] = 32
+    assert result.obstacle(shown) == "32 inputs, the paper's have 34"
+
+
+def test_differences_by_rounding_are_none_and_doubtful_figures_are_not_compared():
+    assert compute_gains("error", [1.0, 2.0], [1.0 + 1e-15, 3.0]).tolist() == [0.0, 1.0]
+    assert compute_gains("error", [np.inf, 2.0], [np.inf, np.inf]).tolist() == [0.0, np.inf]
+    doubtful = Figure(1.0, doubt="it is of other data")
+    assert assess_figure("error", [1.0, 1.0], doubtful, None) == (NOT_COMPARABLE, "it is of other data")
 
 
 def test_other_labels_and_too_few_rows_are_one_sentence(small: Path):
