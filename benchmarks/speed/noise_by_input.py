@@ -32,8 +32,8 @@ def seconds(warm: StreamingGPRegressor, X: np.ndarray, y: np.ndarray) -> float:
 
 
 def main(
-    rows: Annotated[int, typer.Option(help="Rows after the warm-up.")] = 5_000,
-    repeats: Annotated[int, typer.Option(help="How often each is run.")] = 15,
+    rows: Annotated[int, typer.Option(help="Rows after the warm-up.")] = 20_000,
+    repeats: Annotated[int, typer.Option(help="How often each is run.")] = 21,
 ) -> None:
     """Time both in turn, after one run of each that is not counted."""
     rng = np.random.default_rng(0)
