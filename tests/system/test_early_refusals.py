@@ -49,7 +49,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("numbers", ["--task", "nothing"], "--task: expected one of auto, regression"),
         ("numbers", ["--model", "fats"], "did you mean 'fast'?"),
         ("numbers", ["--task", "regression", "--exposure", "a"], "--exposure: expected it with counts"),
-        ("numbers", ["--key", "a", "--horizon", "3"], "--horizon does not go with --key"),
+        ("numbers", ["--key", "a", "--horizon", "3"], "--horizon 3 does not go with --key"),
     ],
 )
 def test_what_the_target_refuses_is_said_before_any_work(

@@ -35,6 +35,10 @@ def restore_directory(directory: Path, at: str, name: str | None) -> None:
         streams = Streams(directory)
         streams.start()
         try:
+            there = sorted([*(each.config.name for each in streams.all()), *streams.broken])
+            if name is not None and name not in there:
+                known = ", ".join(there[:10]) + (" ..." if len(there) > 10 else "")
+                raise RunError(f"--stream: expected one of {known or 'the streams, of which none is'}, got {name!r}")
             chosen = streams.all() if name is None else [streams.get(name)]
             if name is None:
                 failed += [f"{each}: {reason}" for each, reason in streams.broken.items()]
