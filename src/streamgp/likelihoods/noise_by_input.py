@@ -148,12 +148,12 @@ class NoiseByInput(Module):
         given = tree.map(namespace(phi, square).asarray, self)
 
         def step(belief: NoiseByInput, row: tuple) -> tuple["NoiseByInput", tuple]:
-            phi, square, later = row
+            phi, square, *to_come = row
             after = _learn(belief, phi, square)
-            return after, (belief.factor(phi), after.factor(later))
+            return after, (belief.factor(phi), *map(after.factor, to_come))
 
-        after, factors = scan(step, given, (phi, square, phi if later is None else later))
-        return after, factors[0], factors[0] if later is None else factors[1]
+        after, factors = scan(step, given, (phi, square) if later is None else (phi, square, later))
+        return after, factors[0], factors[-1]
 
     def _learn_compiled(self, compiled: Any, phi: np.ndarray, square: np.ndarray, later: Any) -> tuple[Any, Any, Any]:
         n, E, F = phi.shape
