@@ -55,7 +55,7 @@ def damped_trend(share: float, walk: float) -> Component:
     return Component(((1.0, share), (0.0, share)), (0.1, 0.3), walk)
 
 
-# Chosen on four streams, confirmed on four others: see docs/research/ahead.md.
+# Chosen on four streams, run once on three others: see docs/research/ahead.md.
 COMPONENTS = returning(0.9, 1e-5), damped_trend(0.95, 1e-4)
 
 
