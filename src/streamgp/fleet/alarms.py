@@ -10,8 +10,7 @@ from streamgp.evaluation.change_tests import e_bh
 from streamgp.progress import progress_bar
 
 if TYPE_CHECKING:
-    from streamgp.fleet import FleetEvaluation
-    from streamgp.fleet.evaluation import TestedRows
+    from streamgp.fleet.evaluation import FleetEvaluation, TestedRows
 
 # The share of the keys reported that have not changed, at most and in expectation.
 RATE = 0.1

@@ -11,7 +11,8 @@ from sklearn.utils import Tags, check_array
 from sklearn.utils.validation import validate_data
 
 from streamgp.estimators.validation import check_fitted, seed_of
-from streamgp.latent import LatentLearner, LatentSpec
+from streamgp.latent.learner import LatentLearner
+from streamgp.latent.spec import LatentSpec
 from streamgp.numerics import checkpoint
 from streamgp.progress import progress_bar
 from streamgp.table.cells import LARGEST

@@ -6,6 +6,7 @@ next row (they have not seen its target), `update` takes in every expert's log d
 
 from streamgp.weights.base import OUTLIER_LOG_DENSITY, Weighed, WeightRule, present, trust
 from streamgp.weights.mixture import Mixture, MixtureState, auto, mixture
+from streamgp.weights.row import weighed
 from streamgp.weights.rules import (
     BMA,
     DMA,
@@ -16,7 +17,7 @@ from streamgp.weights.rules import (
     markov,
     share,
 )
-from streamgp.weights.scan import scan_rule, weighed
+from streamgp.weights.scan import scan_rule
 from streamgp.weights.stacking import ExponentiatedGradient, NewtonState, NewtonStep
 
 __all__ = [

@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float
 from streamgp.weights.base import WeightRule
 from streamgp.weights.compiled import CompiledRules, is_compiled
 from streamgp.weights.mixture import Mixture, MixtureState
+from streamgp.weights.row import learn_row
 from streamgp.weights.rules import BMA, Share, SoftBayes
 
 # A rule that gives a row less than this part of what its best expert does goes through it in logs.
@@ -277,8 +278,6 @@ class StackedRules:
 
     def _learn_in_logs(self, density: Float[np.ndarray, " k"]) -> None:
         """Learn a row as the rules themselves do, however little a rule gives it."""
-        from streamgp.weights.scan import learn_row  # which imports this module
-
         of_all = np.zeros(len(self._whole[0]))
         of_all[self.here] = density
         self._set_state(learn_row(self._rule, self.now, of_all, None, 0.0, self._absent))

@@ -13,6 +13,7 @@ from streamgp import StreamingGPRegressor
 from streamgp.bases import Fourier
 from streamgp.filters.dynamics import parse
 from streamgp.filters.engine import placement
+from streamgp.filters.engine.blocks import operations
 from streamgp.filters.engine.device_guard import Factored, _raised
 from streamgp.filters.engine.device_programs import Accelerator
 from streamgp.models.expert import Expert
@@ -156,7 +157,7 @@ def test_large_groups_move_once_they_have_had_enough_work(there: Accelerator, mo
     state, _ = learnt(model, rows, ("auto",))
     assert not any(placement.is_resident(belief) for belief in state.filters)
     assert not there._programs
-    monkeypatch.setattr(placement, "CROSSING", 0.9 * placement.operations(300, 6, 14))
+    monkeypatch.setattr(placement, "CROSSING", 0.9 * operations(300, 6, 14))
     monkeypatch.setattr("streamgp.filters.engine.device_programs.BEFORE_COMPILING", 0.0)
     state, _ = learnt(model, rows, ("auto",))
     for future in there._programs.values():

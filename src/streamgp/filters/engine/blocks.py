@@ -127,6 +127,11 @@ def join_groups(parts: Sequence[Any]) -> Any:
     return namespace(*parts).concatenate([a.reshape(a.shape[0] * a.shape[1], *a.shape[2:]) for a in parts])
 
 
+def operations(rows: int, experts: int, features: int) -> float:
+    """Return the operations of so many experts that learn so many rows, as products of matrices count them."""
+    return float(rows) * experts * (4.0 * features**2 + 192.0 * features)
+
+
 def _split(a: AnyArray, size: int, padding: int) -> AnyArray:
     """Cut rows into blocks of `size`, the last one filled with zeros (false in a mask)."""
     filled = namespace(a).pad(a, [(0, padding)] + [(0, 0)] * (a.ndim - 1))

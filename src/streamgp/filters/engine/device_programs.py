@@ -8,10 +8,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from jaxtyping import Bool, Float
 
-from streamgp.filters.engine.blocks import Group
+from streamgp.filters.engine.blocks import Group, operations
 from streamgp.filters.engine.cpu import as_numpy
 from streamgp.filters.engine.device_blocks import BlockRows, Motion, Told, learn_packed, predict_block
-from streamgp.filters.engine.placement import BEFORE_COMPILING, operations
 from streamgp.filters.kalman import FilterState, Predicted
 from streamgp.numerics import tree
 from streamgp.numerics.accelerator import jax
@@ -19,6 +18,9 @@ from streamgp.numerics.batching import split_batches
 from streamgp.numerics.precision import float64
 
 SIZES = (64, 256)  # rows of a block: few programs, and long products where there are many rows
+# Operations that the processor does for such a group before programs are compiled, which takes some ten seconds of
+# one core while the others go on: a shorter run is over by then.
+BEFORE_COMPILING = 1e12
 SHARE = 0.25  # of the memory that the beliefs of one group may take: there are two of them while they are learnt
 
 

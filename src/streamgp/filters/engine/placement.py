@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from streamgp.filters.engine.blocks import operations
 from streamgp.filters.kalman import FilterState
 from streamgp.numerics.arrays import is_jax
 
@@ -22,9 +23,6 @@ from streamgp.numerics.arrays import is_jax
 CROSSING = 2e9
 # Below this share of it, as for a row at a time, experts that are there come back.
 LEAVING = 1.0 / 64.0
-# Operations that the processor does for such a group before programs are compiled, which takes some ten seconds of
-# one core while the others go on: a shorter run is over by then.
-BEFORE_COMPILING = 1e12
 
 _device: ContextVar[str] = ContextVar("streamgp_device", default="auto")
 
@@ -46,11 +44,6 @@ def check_device(device: str) -> None:
             "device: expected an accelerator that JAX finds with device='gpu', got none; install JAX for it, as by "
             'pip install "streamgp[gpu]" "jax[cuda13]", or leave device out'
         )
-
-
-def operations(rows: int, experts: int, features: int) -> float:
-    """Return the operations of so many experts that learn so many rows, as products of matrices count them."""
-    return float(rows) * experts * (4.0 * features**2 + 192.0 * features)
 
 
 @cache

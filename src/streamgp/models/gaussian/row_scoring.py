@@ -13,7 +13,7 @@ from streamgp.models.gaussian.scoring_kernel import Learners, ScoringKernel, Siz
 from streamgp.models.gaussian.target_values import mixed_levels, target_levels, target_values
 from streamgp.numerics.arrays import logsumexp
 from streamgp.weights import OUTLIER_LOG_DENSITY, Mixture, WeightRule, present
-from streamgp.weights.scan import learn_row
+from streamgp.weights.row import learn_row
 from streamgp.weights.stacked import StackedRules
 
 
