@@ -1,13 +1,12 @@
 """An ensemble for numbers as programs of XLA: on an accelerator, and inside transformations of JAX."""
 
-from typing import Any
-
 from streamgp.filters.engine import xla
 from streamgp.filters.engine.blocks import in_blocks, split_by_group
 from streamgp.filters.engine.clock import advance, elapsed
 from streamgp.likelihoods import Predictive
 from streamgp.models.contract import Info
 from streamgp.models.gaussian.mixing import learn_weights, mix
+from streamgp.models.gaussian.parts import EnsembleParts
 from streamgp.models.gaussian.state import EnsembleState
 from streamgp.numerics import tree
 from streamgp.numerics.accelerator import eqx, jax, jnp
@@ -16,7 +15,7 @@ from streamgp.numerics.arrays import AnyArray
 
 @eqx.filter_jit
 def predict(
-    model: Any, state: EnsembleState, X: AnyArray, times: AnyArray | None, extra: AnyArray | None
+    model: EnsembleParts, state: EnsembleState, X: AnyArray, times: AnyArray | None, extra: AnyArray | None
 ) -> Predictive:
     """Predict as `Ensemble.predict` does."""
     model, state, X = tree.map(jnp.asarray, (model, state, X))
@@ -30,7 +29,7 @@ def predict(
 
 @eqx.filter_jit
 def update(
-    model: Any,
+    model: EnsembleParts,
     state: EnsembleState,
     X: AnyArray,
     y: AnyArray,

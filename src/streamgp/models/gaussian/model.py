@@ -6,7 +6,7 @@ The prediction of a row is the mixture of its experts' predictions (Lu et al. 20
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -20,62 +20,31 @@ from streamgp.likelihoods import Predictive
 from streamgp.likelihoods.noise_by_input import NoiseByInput
 from streamgp.likelihoods.noise_features import NoiseInputs
 from streamgp.likelihoods.recalibration_by_spread import RecalibrationBySpread
-from streamgp.models.agreement import check_ensemble
-from streamgp.models.contract import Described, Info, RowEngine, StreamModel
+from streamgp.models.contract import Described, Info, RowEngine
 from streamgp.models.expert import Expert
 from streamgp.models.gaussian.delayed_feedback import PendingForecasts
 from streamgp.models.gaussian.mixing import learn_weights, mix
+from streamgp.models.gaussian.parts import EnsembleParts
 from streamgp.models.gaussian.resting import Resting, rested
+from streamgp.models.gaussian.single_row import SingleRow
 from streamgp.models.gaussian.state import EnsembleState
 from streamgp.numerics import tree
-from streamgp.numerics.arrays import AnyArray, is_traced, namespace
+from streamgp.numerics.arrays import AnyArray, is_traced
 from streamgp.numerics.batching import concatenate
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.numerics.keys import Key
-from streamgp.numerics.module import static_field
 from streamgp.numerics.standardise import Standardiser
 from streamgp.weights import WeightRule
 from streamgp.weights.experts import expert_weights, prior_weights, rule_weights
 
 
 @register
-class Ensemble(StreamModel):
+class Ensemble(EnsembleParts):
     """A mixture of streaming experts.
 
     Build it with `ensemble`. Experts keep the order in which they were given, whatever their grouping. Where noise
     adapts, each of them is a filter that serves several experts, one for each kind of noise.
     """
-
-    takes_extra_variance: ClassVar[bool] = True
-
-    groups: tuple[Group, ...]
-    rule: WeightRule
-    log_prior: Float[AnyArray, " k"]
-    time_unit: Float[AnyArray, ""]
-    order: tuple[int, ...] = static_field()
-    names: tuple[str, ...] = static_field()
-    num_inputs: int = static_field()
-    num_outputs: int = static_field()
-    noise: NoiseKinds = CONSTANT_NOISE
-    guarded: bool = static_field(default=False)
-    recalibrated: bool = static_field(default=False)
-    rests: bool = static_field(default=False)
-    noise_inputs: NoiseInputs | None = None
-
-    @property
-    def num_experts(self) -> int:
-        """Return K, the number of experts: filters times kinds of noise."""
-        return len(self.order) * self._copies
-
-    @property
-    def _copies(self) -> int:
-        """Return how many experts each filter serves."""
-        return len(self.noise)
-
-    @property
-    def shapes(self) -> list[tuple[int, ...]]:
-        """Return (G, R) of every group."""
-        return [group.noise.prior_var.shape for group in self.groups]
 
     def init(self, key: Key, horizon: int = 0) -> EnsembleState:
         """Return the prior state, to forecast `horizon` rows ahead; `key` is not used."""
@@ -97,12 +66,6 @@ class Ensemble(StreamModel):
         first, no_time = prior_weights(self.rule, self.log_prior), np.full((), np.nan, self.time_unit.dtype)
         return EnsembleState(tuple(filters), first, no_time, noise, pending, levels, who, layer)
 
-    def check_state(self, state: EnsembleState) -> None:
-        """Raise ValueError if the state has other filters or weights than this ensemble."""
-        check_ensemble(self.rule, self.order, self.shapes, state.filters, state.weights)
-        if len(self.log_prior) != self.num_experts or (state.noise is not None) != self.noise.adapt:
-            raise ValueError(f"expected {len(self.log_prior)} experts and their noise, got {self.num_experts}")
-
     def describe(self, state: EnsembleState) -> Described:
         """Return the weight of each expert and of each rule in the next row, and how many filters have worked."""
         weights = expert_weights(self.rule, state.weights, state.absent(self._copies))
@@ -118,8 +81,6 @@ class Ensemble(StreamModel):
 
     def single_row(self, inputs: Standardiser, targets: Standardiser, trim: float, state: EnsembleState) -> RowEngine:
         """Return the `SingleRow` of this ensemble: it learns one row at a time, in the units of the data."""
-        from streamgp.models.gaussian.single_row import SingleRow  # which imports this module
-
         single = SingleRow(self, inputs, targets, trim)
         single.load(self, state)
         return single
@@ -245,25 +206,6 @@ class Ensemble(StreamModel):
         from streamgp.models.gaussian import compiled  # which imports JAX
 
         return compiled.update(self, state, *rows)
-
-    def inputs_of(self, X: Float[AnyArray, "n d"]) -> tuple[AnyArray, AnyArray] | None:
-        """Return the inputs of rows, and which of them the noise follows; None where it follows none."""
-        return None if self.noise_inputs is None else (X, self.noise_inputs.which)
-
-    def resting_after(self, state: EnsembleState, info: Info, seen: AnyArray, clock: AnyArray) -> Resting | None:
-        """Return who rests, and how the others did, after some rows."""
-        if state.resting is None:
-            return None
-        weights = namespace(seen).where(seen[:, None], info.predictive.weights, 0.0).sum(0)
-        return state.resting.after(weights, seen.sum(), clock[-1])
-
-    def live(self, state: EnsembleState) -> Bool[AnyArray, " filters"]:
-        """Return which filters work: those that have an expert with weight, and do not rest."""
-        live = np.ones(len(self.order), bool)
-        if self.rule.shuts_down:
-            log_weights = self.rule.predict(state.weights)
-            live = namespace(log_weights).isfinite(log_weights).reshape(len(self.order), -1).any(axis=1)
-        return live if state.asleep is None else live & ~state.asleep
 
 
 def _part(rows: AnyArray | None, part: slice) -> AnyArray | None:

@@ -12,7 +12,7 @@ from streamgp.filters.guard import RowGuard
 from streamgp.filters.kalman import FilterState
 from streamgp.likelihoods import Predictive
 from streamgp.models.contract import Info, Moments
-from streamgp.models.gaussian.model import Ensemble
+from streamgp.models.gaussian.parts import EnsembleParts
 from streamgp.models.gaussian.resting import BLOCK, rested
 from streamgp.models.gaussian.row_scoring import RowScoring
 from streamgp.models.gaussian.row_stack import RowStack
@@ -48,7 +48,7 @@ class SingleRow:
     Rows that it is given it keeps until the next: they must stay as they are.
     """
 
-    def __init__(self, model: Ensemble, inputs: Standardiser, targets: Standardiser, trim: float = 0.0) -> None:
+    def __init__(self, model: EnsembleParts, inputs: Standardiser, targets: Standardiser, trim: float = 0.0) -> None:
         self._model, self._trim = model, trim
         self._inputs = np.asarray(inputs.mean), inputs.scale
         self._targets = np.asarray(targets.mean), targets.scale
@@ -68,7 +68,7 @@ class SingleRow:
         self._bases = [as_numpy(group.basis) for group in model.groups]
         self._rule = as_numpy(model.rule)
 
-    def load(self, model: Ensemble, state: EnsembleState) -> None:
+    def load(self, model: EnsembleParts, state: EnsembleState) -> None:
         """Go on from a state of the ensemble, or of one with new experts in their places."""
         if model is not self._model:
             self._model, self._rule = model, as_numpy(model.rule)
@@ -269,7 +269,7 @@ class SingleRow:
         return found
 
 
-def _largest_product(model: Ensemble) -> float:
+def _largest_product(model: EnsembleParts) -> float:
     """Return how many numbers the largest matrix has whose product with a vector a row asks BLAS for."""
     largest = max(group.basis.largest_product for group in model.groups)
     if library() is not None:  # the filters' products are the kernel's own
