@@ -94,7 +94,7 @@ def scores(rows: pl.DataFrame, name: str) -> dict[str, Any]:
     model = StreamingGPFleet("key", "time")
     found = model.evaluate(rows)
     number = rows.select(pl.int_range(pl.len()).over("key")).to_series().to_numpy()
-    scored = (np.arange(len(rows)) >= model._engine.fitted_at) & (number >= FIRST)  # type: ignore[union-attr]
+    scored = (np.arange(len(rows)) >= model.learner.engine.fitted_at) & (number >= FIRST)  # type: ignore[union-attr]
     by_model = {"fleet": (found.frame["log_density"].to_numpy(), found.frame["crps"].to_numpy())}
     guesses: dict[str, Guess] = {"persistence": persistence, "running mean": running_mean}
     guesses["seasonal naive"] = seasonal(SEASONS[name])

@@ -43,7 +43,7 @@ def scores(rows: pl.DataFrame, name: str, keys_scored: int) -> dict[str, Any]:
     found = model.evaluate(rows).frame
     ours = time.process_time() - before
     number = rows.select(pl.int_range(pl.len()).over("key")).to_series().to_numpy()
-    scored = (np.arange(len(rows)) >= model._engine.fitted_at) & (number >= naive.FIRST)  # type: ignore[union-attr]
+    scored = (np.arange(len(rows)) >= model.learner.engine.fitted_at) & (number >= naive.FIRST)  # type: ignore[union-attr]
     by_model = {"fleet": (found["log_density"].to_numpy(), found["crps"].to_numpy())}
     guesses = {"persistence": naive.persistence, "seasonal naive": naive.seasonal(naive.SEASONS[name])}
     guesses |= {"river BayesianLinearRegression": naive.river_linear} if installed("river") else {}

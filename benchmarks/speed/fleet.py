@@ -46,7 +46,7 @@ def fleet(keys: int, ticks: int) -> dict[str, Any]:
     return {
         "keys": keys,
         "ticks": ticks,
-        "features": model._engine.model.features.num_features,  # type: ignore[union-attr]
+        "features": model.learner.engine.model.features.num_features,  # type: ignore[union-attr]
         "cold_start_seconds": cold,
         "warmup_ticks": seen,
         "tick_seconds": spread(wall),

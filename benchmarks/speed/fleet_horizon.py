@@ -33,11 +33,11 @@ def ticks(keys: int, steps: int, inputs: bool) -> dict[str, float]:
 
     # Until each key is forecast; the season's lag needs 24 ticks.
     for _ in range(45):
-        tested(model, tick(), ahead)
+        tested(model.learner, tick(), ahead)
     frames = [tick() for _ in range(TICKS)]
     began = time.process_time()
     for frame in frames:
-        tested(model, frame, ahead)
+        tested(model.learner, frame, ahead)
     seconds = (time.process_time() - began) / TICKS
     return {"processor_seconds_a_tick": seconds, "memory_mb": memory_mb()["now"]}
 

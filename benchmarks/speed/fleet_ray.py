@@ -135,7 +135,7 @@ def alone(keys: int, ticks: int, workers: int) -> dict[str, Any]:
         import ray
 
         usual = timed(lambda: model.partial_fit(rows.next()))
-        held: Any = model._engine.keys  # type: ignore[union-attr]
+        held: Any = model.learner.engine.keys  # type: ignore[union-attr]
         ray.kill(held._workers[0]._actor)
         found["return_of_a_killed_worker_seconds"] = timed(lambda: model.partial_fit(rows.next())) - usual
     return found

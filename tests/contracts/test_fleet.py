@@ -24,7 +24,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory):
     path = tmp_path_factory.mktemp("fleet")
     model = fleet()
     model.partial_fit(ROWS[:WARM])
-    assert model.is_warm_ and model._engine.refresh_at > DUE
+    assert model.is_warm_ and model.learner.engine.refresh_at > DUE
     model.save(path)
     return path
 
@@ -38,7 +38,7 @@ def whole():
 
 def test_every_key_is_the_textbooks_filter(whole):
     predicted, model = whole
-    engine = model._engine
+    engine = model.learner.engine
     assert len(engine.model.priors) > 1  # keys were born with different ones
     born = dict(zip(model.keys_, engine.keys.states.beliefs.prior.tolist(), strict=False))
     assert len(set(born.values())) > 1
@@ -87,7 +87,7 @@ def test_keys_that_sleep_are_keys_awake(whole, awake):
     predicted, model = whole
     sleepy = fleet(max_active=awake)
     assert_same(learnt(sleepy, ROWS, [70] + [1] * 120 + [37] * 10), predicted)
-    assert sleepy._engine.keys.sleepers.names and len(sleepy._engine.model.priors) > 1
+    assert sleepy.learner.engine.keys.sleepers.names and len(sleepy.learner.engine.model.priors) > 1
     assert_frame_equal(sleepy.scores(), model.scores(), rel_tol=1e-9)
     future = steps_ahead(model, 3, a=0.3, b=-1.0)
     assert_same(sleepy.forecast(3, X_future=future), model.forecast(3, X_future=future))
@@ -97,9 +97,9 @@ def test_keys_that_sleep_are_keys_awake(whole, awake):
 
 def test_groups_in_any_pieces_asleep_and_resumed(tmp_path, whole, grouped):
     predicted, model = grouped
-    assert len(model._engine.model.by_group) == 2 and len(model._engine.model.priors) > 5
-    born = model._engine.keys.states.beliefs.prior[: len(model.keys_)]
-    assert set(born.tolist()) & set(range(1, len(model._engine.model.priors)))
+    assert len(model.learner.engine.model.by_group) == 2 and len(model.learner.engine.model.priors) > 5
+    born = model.learner.engine.keys.states.beliefs.prior[: len(model.keys_)]
+    assert set(born.tolist()) & set(range(1, len(model.learner.engine.model.priors)))
     # The late keys have other numbers than without groups, and the others the same.
     late = pl.col("unique_id").is_in([key for key, prior in zip(model.keys_, born, strict=True) if prior])
     assert_same(predicted.filter(~late), whole[0].filter(~late))

@@ -12,7 +12,8 @@ import pytest
 from live_streams import working
 from small_runs import run_linear
 from streamgp import StreamingGPFleet, StreamingGPRegressor, evaluate
-from streamgp.fleet.run import FleetRunSettings, run_fleet
+from streamgp.fleet.run import run_fleet
+from streamgp.fleet.run_settings import FleetRunSettings
 from streamgp.service.payload import rows_with_inputs
 from streamgp.service.problems import Problem
 from streamgp.table.cells import to_seconds

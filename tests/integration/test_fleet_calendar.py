@@ -46,7 +46,7 @@ def german(rows: pl.DataFrame) -> StreamingGPFleet:
 
 def entries(model: StreamingGPFleet) -> tuple[str, ...]:
     """Return the calendar that a fleet has chosen."""
-    return model._engine.model.features.calendar
+    return model.learner.engine.model.features.calendar
 
 
 def test_holidays_are_known_before_they_come(rows: pl.DataFrame, german: StreamingGPFleet):
@@ -91,7 +91,8 @@ def test_cycles_are_those_that_were_asked_for(rows: pl.DataFrame, calendar, foun
     assert entries(model) == found
     # Those of the month and of one's own choice are features like the others.
     assert model.forecast(40)["mean"].is_finite().all()
-    assert model._engine.model.features.num_linear == 1 + len(model._engine.model.features.lags) + 2 * len(found)
+    features = model.learner.engine.model.features
+    assert features.num_linear == 1 + len(features.lags) + 2 * len(found)
 
 
 @pytest.mark.parametrize(("hours", "waves"), [(1, 4), (3, 3), (6, 1)])
@@ -110,7 +111,7 @@ def test_a_day_has_the_waves_that_its_rows_show(hours: int, waves: int):
     own = [entry for entry in entries(model) if entry.startswith("day")]
     assert own == ["day", *(f"day/{wave}" for wave in range(2, waves + 1))]
     # The expert that forgets fast has none of the faster ones.
-    prior, features = model._engine.model.priors[0], model._engine.model.features
+    prior, features = model.learner.engine.model.priors[0], model.learner.engine.model.features
     has = np.diagonal(prior.root, axis1=1, axis2=2) > 0.0
     assert has[1].all() and has[2].sum() == len(features.slow) == features.num_features - 2 * (len(own) + 1)
     if hours == 1:  # two narrow peaks

@@ -75,7 +75,7 @@ def test_the_season_is_a_lag():
     rows = alike(20, 60, season=7)
     with_season, without = StreamingGPFleet(warmup=600), StreamingGPFleet(warmup=600, season=None)
     one, other = with_season.evaluate(rows), without.evaluate(rows)
-    assert with_season._engine.model.features.lags == (1, 2, 3, 7)
+    assert with_season.learner.engine.model.features.lags == (1, 2, 3, 7)
     assert one.metrics["rmse"] < 0.8 * other.metrics["rmse"]
 
 
@@ -86,7 +86,7 @@ def test_forecasts_are_what_simulated_futures_average_to(calendar):
         stamps = pl.from_epoch((pl.col("ds") * 86_400e6).cast(pl.Int64), time_unit="us")
         rows = rows.with_columns(ds=stamps).sort("ds")
     model = fleet(lags=(1, 2)).partial_fit(rows)
-    h, paths, engine = 4, 3_000, model._engine
+    h, paths, engine = 4, 3_000, model.learner.engine
     assert bool(engine.model.features.calendar) == calendar
     forecast = model.forecast(h, level=(80,), X_future=steps_ahead(model, h, a=0.4, b=-0.8))
     assert forecast.columns[-2:] == ["mean-lo-80", "mean-hi-80"]
@@ -119,7 +119,7 @@ def test_forecasts_are_what_simulated_futures_average_to(calendar):
 def test_the_errors_of_all_steps_are_carried_on():
     rows = frame(keys=3, rows=80, glitches=False)
     model = fleet(lags=(1, 2, 3)).partial_fit(rows)
-    h, engine = 6, model._engine
+    h, engine = 6, model.learner.engine
     forecast = model.forecast(h, X_future=steps_ahead(model, h, a=0.4, b=-0.8)).filter(unique_id=model.keys_[1])
     states, X = engine.keys.take(np.array([1])), np.array([[0.4, -0.8]])
     means, times = forecast["mean"].to_numpy(), forecast["ds"].to_numpy()
@@ -184,7 +184,7 @@ def test_a_key_that_comes_back_is_a_key_that_waited():
 def test_a_broken_belief_starts_again_and_is_counted():
     rows = alike(4, 150)
     model, sound = (StreamingGPFleet(warmup=200).partial_fit(rows[:400]) for _ in range(2))
-    beliefs = model._engine.keys.states.beliefs
+    beliefs = model.learner.engine.keys.states.beliefs
     beliefs.mean[1, 0, 0] = np.nan
     beliefs.cov[2, 1] = -5.0
     beliefs.cov[2, 2, 7] = np.inf
@@ -198,7 +198,7 @@ def test_a_broken_belief_starts_again_and_is_counted():
 
 def test_beliefs_stay_covariances():
     model = fleet().partial_fit(frame(keys=5, rows=400, seed=3))
-    engine = model._engine
+    engine = model.learner.engine
     features = engine.model.features.num_features
     i, j = np.tril_indices(features)
     for triangles in engine.keys.states.beliefs.cov[:5]:
@@ -227,7 +227,7 @@ def test_a_fleet_that_grows_and_wakes_has_no_more_than_it_needs():
     model.partial_fit(alike(10, 60))
     many = pl.DataFrame({"unique_id": [f"n{i}" for i in range(3_000)], "ds": 1.0, "y": np.arange(3_000.0), "a": 0.0})
     model.partial_fit(many)
-    states = model._engine.keys.states
+    states = model.learner.engine.keys.states
     assert len(model.keys_) == 3_010 <= len(states.past) < 1.3 * 3_010
     assert len(model.predict(many)) == 3_000
 

@@ -37,7 +37,7 @@ def test_workers_are_one_process_and_killed_ones_come_back(tmp_path: Path):
     model = fleet(engine="ray", workers=1)
     found = [learnt(model, ROWS[:200], CALLS)]
     # It dies with a call on its way.
-    worker = model._engine.keys._workers[0]
+    worker = model.learner.engine.keys._workers[0]
     send = worker.send
 
     def killed(method: str, args: tuple) -> object:
@@ -54,13 +54,13 @@ def test_workers_are_one_process_and_killed_ones_come_back(tmp_path: Path):
     ahead = ROWS[400:430].drop("y")
     predicted = model.predict(ahead)
     # One of two dies while nobody asks.
-    ray.kill(model._engine.keys._workers[1]._actor)
+    ray.kill(model.learner.engine.keys._workers[1]._actor)
     assert_same(model.predict(ahead), predicted)
     found.append(learnt(model, ROWS[400:], CALLS))
     assert_same(pl.concat(found), expected)
     future = steps_ahead(local, 3, a=0.3, b=-1.0)
     assert_same(model.forecast(3, X_future=future), local.forecast(3, X_future=future))
-    assert len(model._engine.model.priors) == len(local._engine.model.priors) > 1
+    assert len(model.learner.engine.model.priors) == len(local.learner.engine.model.priors) > 1
     model.save(tmp_path / "two")
     loaded = StreamingGPFleet.load(tmp_path / "two")
     assert_same(loaded.forecast(3, X_future=future), local.forecast(3, X_future=future))

@@ -147,7 +147,7 @@ def test_chunks_and_resumed_fleets_are_one(tmp_path: Path, sizes: tuple[int, ...
     model, ahead, frames, at, number = fleet(), FleetStepsAhead(H, "y"), [], 0, 0
     while at < len(rows):
         size = sizes[number % len(sizes)]
-        frames.append(evaluation.tested(model, rows[at : at + size], ahead)[0])
+        frames.append(evaluation.tested(model.learner, rows[at : at + size], ahead)[0])
         if at // 60 != (at + size) // 60:  # in the warm-up, at its end, and later
             model.save_with(tmp_path / "fleet", {"ahead": ahead.to_tree()})
             model = StreamingGPFleet.load(tmp_path / "fleet")

@@ -107,7 +107,7 @@ def test_chunks_ticks_and_a_resumed_fleet_have_the_same_total(tmp_path):
 def test_the_rows_of_the_warmup_tell_how_far_errors_go_together():
     rows = frame(made(0.9, 120, keys=8))
     model = fleet(rows[: 8 * 72])
-    assert model._engine.fitted_at > 8 * 60
+    assert model.learner.engine.fitted_at > 8 * 60
     found, ahead = model.forecast_total(1), model.forecast(1)
     alone = np.sqrt(np.square(ahead["std"].to_numpy()).sum())
     assert 0.7 * ahead["std"].sum() < found["std"][0] <= ahead["std"].sum()

@@ -66,9 +66,9 @@ def test_two_workers_are_one_process(whole, tmp_path: Path):
     model = on_ray()
     assert_same(learnt(model, ROWS, CALLS), whole[0])
     local = whole[1]
-    priors = [each._engine.model.priors for each in (model, local)]
+    priors = [each.learner.engine.model.priors for each in (model, local)]
     assert len(priors[0]) == len(priors[1]) > 1  # keys were born with pooled ones
-    held = [keys for keys in model._engine.keys._count.tolist() if keys]
+    held = [keys for keys in model.learner.engine.keys._count.tolist() if keys]
     assert len(held) == 2 and sum(held) == len(model.keys_)
     assert model.keys_ == local.keys_
     same_scores(model, local)
@@ -101,7 +101,7 @@ def test_groups_in_workers_are_those_of_one_process():
     local, model = fleet(group_col="kind"), on_ray(group_col="kind")
     assert_same(learnt(model, rows, CALLS), learnt(local, rows, CALLS))
     same_scores(model, local)
-    assert model._engine.model.by_group == local._engine.model.by_group != []
+    assert model.learner.engine.model.by_group == local.learner.engine.model.by_group != []
     ahead = rows[-4:].drop("y").with_columns(unique_id=pl.lit("new"), kind=pl.Series([0, 1, 7, 0]))
     assert_same(model.predict(ahead), local.predict(ahead))
 
@@ -126,7 +126,7 @@ def test_killed_workers_come_back(ray, whole, halfway: Path, monkeypatch: pytest
         monkeypatch.setattr(ray_keys, "COPY_ROWS", 1)
         monkeypatch.setattr(ray_keys, "MIN_COPY_ROWS", 1)
     model = StreamingGPFleet.load(halfway, engine="ray", workers=2)
-    workers = model._engine.keys._workers
+    workers = model.learner.engine.keys._workers
     calls, came_back = CALLS[8:], []
     whole_send, whole_copy, come_back = (
         getattr(ray_keys._Worker, name) for name in ("send", "begin_copy", "_come_back")
@@ -180,7 +180,7 @@ def test_a_worker_that_always_dies_is_given_up_and_the_fleet_loads_again(
             return actor
 
         patch.setattr(ray_keys._Worker, "_start", dead)
-        ray.kill(model._engine.keys._workers[0]._actor)
+        ray.kill(model.learner.engine.keys._workers[0]._actor)
         with pytest.raises(ray_keys.WorkerError, match=r"worker 0 died 3 times in 'learn'.*last saved"):
             model.partial_fit(ROWS[at:])
     with pytest.raises(RuntimeError, match="stopped in the midst of learning; load it"):
@@ -193,11 +193,11 @@ def test_bad_rows_reach_no_worker_and_a_fleet_is_not_copied(halfway: Path):
     model, local = StreamingGPFleet.load(halfway, engine="ray", workers=2), StreamingGPFleet.load(halfway)
     at = sum(CALLS[:8])
     bad = pl.concat([ROWS[at : at + 9], ROWS[at + 3 : at + 4]])
-    calls = [len(worker._calls) for worker in model._engine.keys._workers]
+    calls = [len(worker._calls) for worker in model.learner.engine.keys._workers]
     for frame_, said in ((bad, "time of an earlier row"), (bad.drop("a"), "'a' missing")):
         with pytest.raises(DataError, match=said):
             model.partial_fit(frame_)
-    assert [len(worker._calls) for worker in model._engine.keys._workers] == calls
+    assert [len(worker._calls) for worker in model.learner.engine.keys._workers] == calls
     assert_same(learnt(model, ROWS[at : at + 20]), learnt(local, ROWS[at : at + 20]))
     with pytest.raises(TypeError, match="save it, and load it"):
         copy.deepcopy(model)

@@ -318,7 +318,7 @@ def test_a_stream_with_keys_is_a_fleet(timed: bool, tmp_path: Path):
     np.testing.assert_allclose([row[0] for row in ahead], fleet.predict(frame(300, 400))["mean"], rtol=1e-9)
     assert stream.status()["keys"] == 5
     scores = stream.settled().scores()
-    assert scores["scored_rows"] == 300 - fleet._engine.fitted_at  # type: ignore[union-attr]
+    assert scores["scored_rows"] == 300 - fleet.learner.engine.fitted_at  # type: ignore[union-attr]
     assert 0.8 < scores["coverage"]["90"] <= 1.0
     if timed:  # a row behind its key's last one is not learnt
         answer = learn(stream, [{"key": keys[0], "time": -1.0, "x": {"a": 0.0}, "y": 0.0}])

@@ -99,5 +99,5 @@ def test_a_fleet_finds_its_season_and_keeps_it():
             frames.append(pl.DataFrame({"unique_id": [f"k{k}"] * 300, "ds": np.arange(300.0), "y": y}))
         fleet = StreamingGPFleet(warmup=600)
         scores.append(fleet.evaluate(pl.concat(frames).sort("ds", maintain_order=True)).metrics["crps"])
-        assert DAY in fleet._engine.model.features.lags
+        assert DAY in fleet.learner.engine.model.features.lags
     assert scores[1] < 1.15 * scores[0]  # when a lag counted the rows learnt: 2.2 times

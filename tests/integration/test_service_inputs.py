@@ -135,7 +135,7 @@ def test_a_fleet_has_a_calendar_and_knows_it_ahead(tmp_path: Path):
     np.testing.assert_allclose([row["mean"] for row in ahead], wanted["mean"], rtol=1e-9)
     np.testing.assert_allclose([row["time"] for row in ahead], times[-1] + 3600.0 * np.arange(1, 4))
     # Those two and their faster waves, and no year.
-    assert {entry.partition("/")[0] for entry in fleet._engine.model.features.calendar} == {"day", "week"}
+    assert {entry.partition("/")[0] for entry in fleet.learner.engine.model.features.calendar} == {"day", "week"}
 
 
 @pytest.mark.parametrize("key", [None, "key"])

@@ -11,7 +11,7 @@ from streamgp.app.commands.model_options import parsed
 from streamgp.app.console import fail
 
 if TYPE_CHECKING:
-    from streamgp.fleet.run import FleetRunSettings
+    from streamgp.fleet.run_settings import FleetRunSettings
 
 
 _ITS_OWN = "the bands of a fleet are those of its keys' models"
@@ -38,7 +38,7 @@ def refuse_with_key(options: dict[str, Any]) -> None:
 def run_keyed(json: str | None, options: dict[str, Any], **given: Any) -> None:
     """Run a fleet as the command line asks."""
     from streamgp.app.outputs import RunError
-    from streamgp.fleet.run import FleetRunSettings
+    from streamgp.fleet.run_settings import FleetRunSettings
 
     check_json(json)
     try:
@@ -70,7 +70,7 @@ def demo(out: Path) -> None:
     """Run a fleet on data that come with an installed package."""
     from streamgp.app.commands.demo import written
     from streamgp.fleet.demo_data import write_fleet_demo_csv
-    from streamgp.fleet.run import FleetRunSettings
+    from streamgp.fleet.run_settings import FleetRunSettings
 
     table = out / "fleet-demo.csv"
     keyed = written(out, table, write_fleet_demo_csv)

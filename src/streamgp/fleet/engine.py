@@ -1,11 +1,12 @@
 """The engine of a fleet: predictions before the warm-up ends, the fit at its end, and the renewal of priors."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
 
+from streamgp.evaluation.steps_ahead import RowsAhead
 from streamgp.fleet import targets
 from streamgp.fleet.common_errors import CommonErrors
 from streamgp.fleet.directory import Directory
@@ -20,10 +21,11 @@ from streamgp.fleet.pooling import group_priors, pooled_prior
 from streamgp.fleet.prior import PooledPrior
 from streamgp.fleet.provisional import Provisional
 from streamgp.fleet.ray_keys import RayKeys
+from streamgp.fleet.scores import no_scores
 from streamgp.fleet.settings import FleetSettings
 from streamgp.fleet.steps import Steps
-from streamgp.fleet.steps_ahead import FleetStepsAhead
 from streamgp.fleet.warmup import DOF, PooledRows, fit_fleet
+from streamgp.likelihoods import TargetMap
 from streamgp.progress import Bar
 
 # A key's rows count towards the warm-up after so many targets.
@@ -31,6 +33,19 @@ HISTORY = 4
 # The warm-up ends after so many times its length, whatever the rows are.
 MAX_WARMUP = 512
 NEVER = 1 << 62  # rows
+
+
+@runtime_checkable
+class Observer(Protocol):
+    """What looks on while an engine learns, and forecasts from where it stands: `FleetStepsAhead`."""
+
+    def rows_to_origin(self, key: Int[np.ndarray, " n"], engine: "FleetEngine") -> int:
+        """Forecast what is due before these keys' rows; return how many of them may be learnt at once."""
+        ...
+
+    def add(self, rows: PooledRows, target: TargetMap) -> RowsAhead:
+        """Score rows that were learnt."""
+        ...
 
 
 class FleetEngine:
@@ -108,26 +123,35 @@ class FleetEngine:
         X: Float[np.ndarray, "n d"],
         y: Float[np.ndarray, " n"],
         bar: Bar | None = None,
-        ahead: FleetStepsAhead | None = None,
+        observer: Observer | None = None,
     ) -> Outcome:
         """Predict rows, then learn them; new keys are numbered on from those known. NaN targets are not learnt.
 
-        With `ahead` the next rows of each key are forecast from time to time, and scored.
+        An `observer` forecasts the next rows of each key from time to time, and scores them.
         """
         rows, parts = PooledRows(key, times, self._texts.learn(key, X, y), y), []
         at = 0
         while at < len(key):
             learn = self._learn_provisionally if self.model is None else self._learn_fitted
-            most = len(key) if ahead is None or self.model is None else ahead.rows_to_origin(key[at:], self)
+            most = len(key) if observer is None or self.model is None else observer.rows_to_origin(key[at:], self)
             found = learn(rows.part(slice(at, at + most)))
             learnt = slice(at, at + len(found.log_density))
-            if ahead is not None:
-                found = found._replace(ahead=ahead.add(rows.part(learnt), self.settings.target_map))
+            if observer is not None:
+                found = found._replace(ahead=observer.add(rows.part(learnt), self.settings.target_map))
             parts.append(found)
             at = learnt.stop
             if bar is not None:
                 bar.at(at)
         return joined(parts or [Outcome.empty(0)])
+
+    def scores(self) -> dict[str, np.ndarray]:
+        """Return the counts and scores of every key; NaN where there are none yet."""
+        of = self._directory
+        found: dict[str, np.ndarray] = {name: getattr(of, name).astype(np.int64) for name in Directory.COUNTS}
+        found["last_seen"] = of.seen
+        if of.groups:
+            found["group"] = np.array(of.groups)[of.group]
+        return found | (no_scores(len(of)) if self.model is None else dict(self.keys.scores()))
 
     def shared(self) -> dict[str, Any]:
         """Return what is not any key's own, for `restore`."""

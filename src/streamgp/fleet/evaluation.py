@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
@@ -11,13 +11,11 @@ from jaxtyping import Bool, Float, Int
 from streamgp.evaluation.columns import columns_of_steps
 from streamgp.fleet import outputs
 from streamgp.fleet.frames import FleetColumns, Key, with_columns
+from streamgp.fleet.learner import FleetLearner
 from streamgp.fleet.page import render_fleet
 from streamgp.fleet.settings import FleetSettings
 from streamgp.fleet.steps_ahead import FleetStepsAhead
 from streamgp.table.files import write_aside
-
-if TYPE_CHECKING:
-    from streamgp.fleet.fleet import StreamingGPFleet
 
 
 class TestedRows(NamedTuple):
@@ -94,7 +92,7 @@ class FleetEvaluation:
 
 
 def tested(
-    fleet: "StreamingGPFleet", frame: Any, ahead: FleetStepsAhead | None = None
+    learner: FleetLearner, frame: Any, ahead: FleetStepsAhead | None = None
 ) -> tuple[Any, dict[str, Any], TestedRows, FleetColumns]:
     """Predict every row before its target is seen, score it, then learn it; with `ahead`, several rows before too.
 
@@ -103,28 +101,22 @@ def tested(
     frame, metrics, rows, columns
         As those of a `FleetEvaluation`.
     """
-    was_provisional = 0 if fleet._engine is None else fleet._engine.rows
-    table, good, outcome = fleet._learn(frame, "evaluate", ahead)
-    assert table.y is not None and fleet._engine is not None
-    target = fleet.settings.target_map
+    table, good, outcome, scored = learner.learn(frame, "evaluate", ahead)
+    assert table.y is not None
+    settings = learner.settings
+    target = settings.target_map
     values = outputs.predictions(outcome.mixture, target)
     crps, level = outputs.judge(outcome.mixture, table.y[good], target)
     values |= {"log_density": outcome.log_density, "crps": crps}
-    scored = was_provisional + np.arange(len(good)) >= fleet._engine.fitted_at
     found = outputs.metrics(values, table.y[good], level, scored)
     found["warmup"] = int((~scored).sum())
-    wide = {fleet.settings.target_col: table.y} | outputs.spread(values, good, len(table.keys))
+    wide = {settings.target_col: table.y} | outputs.spread(values, good, len(table.keys))
     if outcome.ahead is not None:
-        of_steps = columns_of_steps(outcome.ahead, [fleet.settings.target_col])
+        of_steps = columns_of_steps(outcome.ahead, [settings.target_col])
         step = np.zeros(len(table.keys), np.int64)
         step[good] = of_steps.pop("step")
         wide |= {"step": step} | outputs.spread(of_steps, good, len(table.keys))
     rows = TestedRows(
         table.keys, table.times, good, table.y[good], np.asarray(values["mean"]), level, outcome.log_density, scored
     )
-    return with_columns(table, fleet.settings, wide), found, rows, table.columns
-
-
-def warmup_rows(fleet: "StreamingGPFleet") -> int:
-    """Return how many rows of the fleet were those of its warm-up, so far."""
-    return 0 if fleet._engine is None else min(fleet._engine.fitted_at, fleet._engine.rows)
+    return with_columns(table, settings, wide), found, rows, table.columns

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 
+from streamgp.fleet.run_settings import FleetRunSettings
 from streamgp.numerics.digits import shortest
 from streamgp.table import DataError, cells
 from streamgp.table.blocks import Block
@@ -17,9 +18,6 @@ from streamgp.table.schema import TEXT, Roles, Schema, check_marks, check_names,
 from streamgp.table.sources import open_source
 from streamgp.table.targets import check_numbers
 
-if TYPE_CHECKING:
-    from streamgp.fleet.run import FleetRunSettings
-
 # The first rows, which decide the kinds of the columns.
 INFER_ROWS = 1_000
 _ADVICE = "a fleet has one model for numbers: choose a numeric target, or leave out --key for labels"
@@ -28,7 +26,7 @@ _ADVICE = "a fleet has one model for numbers: choose a numeric target, or leave 
 class KeyedRows:
     """The rows of a file as frames with a column of keys; use it in a ``with`` statement."""
 
-    def __init__(self, settings: "FleetRunSettings") -> None:
+    def __init__(self, settings: FleetRunSettings) -> None:
         self._settings = settings
         self._source = open_source(settings.data)
         self.name = self._source.name

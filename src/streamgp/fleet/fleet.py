@@ -1,22 +1,14 @@
 """The public class of a fleet: frames of many keyed streams in, predictions and scores out."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
-from jaxtyping import Int
-
 from streamgp.fleet import outputs
-from streamgp.fleet.directory import NEW, Directory, complaint
-from streamgp.fleet.engine import FleetEngine, new_keys
 from streamgp.fleet.evaluation import FleetEvaluation, tested
 from streamgp.fleet.forecasts import checked
-from streamgp.fleet.frames import FleetColumns, Key, Table, as_times, name_rows, new_frame, read, with_columns
-from streamgp.fleet.local_keys import Keys, LocalKeys, Outcome
-from streamgp.fleet.mixture import Mixture
-from streamgp.fleet.ray_keys import require_ray
+from streamgp.fleet.frames import Key, as_times, new_frame, with_columns
+from streamgp.fleet.learner import FleetLearner
 from streamgp.fleet.settings import (
     DEFAULT_LAGS,
     DEFAULT_MISSING,
@@ -26,13 +18,10 @@ from streamgp.fleet.settings import (
     as_path,
     as_transform,
 )
-from streamgp.fleet.shards import Shards
 from streamgp.fleet.steps_ahead import FleetStepsAhead
 from streamgp.fleet.totals import Known, next_rows, rows_frame, totals_frame
 from streamgp.models.options import calendar_of
 from streamgp.numerics import checkpoint
-from streamgp.progress import progress_bar
-from streamgp.table import DataError
 from streamgp.table.calendar import AUTO
 from streamgp.table.codes import Codes, MissingCodes
 
@@ -128,33 +117,30 @@ class StreamingGPFleet:
         columns, where = (id_col, time_col, target_col), (workers, max_active, as_path(directory), group_col)
         more = tuple(MissingCodes.of(missing_values).given), calendar_of(calendar, holidays)
         more += as_bounds(bounds), as_transform(target_transform)
-        self.settings = FleetSettings(
+        settings = FleetSettings(
             *columns, engine, model, as_lags(lags), season, warmup, shards, missing, random_state, *where, *more
         )
-        self._begin(None, -1)
+        self.learner = FleetLearner(settings)
 
-    def _begin(self, columns: FleetColumns | None, seq: int) -> None:
-        if self.settings.engine == "ray":
-            require_ray()
-        self._columns, self._seq = columns, seq
-        self._directory, self._shards = Directory(self.settings.shards), Shards()
-        self._engine: FleetEngine | None = None
-        self.first_doubt: tuple[int, str] | None = None
+    @property
+    def settings(self) -> FleetSettings:
+        """The parameters, checked."""
+        return self.learner.settings
 
     @property
     def keys_(self) -> list[Key]:
         """The keys seen, in the order of their first rows."""
-        return self._directory.keys.names()
+        return self.learner.directory.keys.names()
 
     @property
     def rows_(self) -> int:
         """How many rows have been accepted."""
-        return int(self._directory.rows.sum())
+        return int(self.learner.directory.rows.sum())
 
     @property
     def is_warm_(self) -> bool:
         """Whether what all keys share has been fitted; before, a key's last target is what is predicted."""
-        return self._engine is not None and self._engine.model is not None
+        return self.learner.is_warm
 
     def partial_fit(self, frame: Any) -> Self:
         """Learn rows, in their order.
@@ -170,7 +156,7 @@ class StreamingGPFleet:
         DataError
             If columns or rows are not as expected; nothing of the frame is learnt then.
         """
-        self._learn(frame, "partial_fit")
+        self.learner.learn(frame, "partial_fit")
         return self
 
     def predict(self, frame: Any) -> Any:
@@ -181,7 +167,7 @@ class StreamingGPFleet:
         frame
             Of the same type, in the same order: key, time, mean, std, q05, q50 and q95.
         """
-        table, mixture = self._ahead(frame)
+        table, mixture = self.learner.predict(frame)
         return with_columns(table, self.settings, outputs.predictions(mixture, self.settings.target_map))
 
     def evaluate(self, frame: Any, steps_ahead: int = 0) -> FleetEvaluation:
@@ -203,7 +189,7 @@ class StreamingGPFleet:
             If `steps_ahead` is neither 0 nor at least 2.
         """
         ahead = FleetStepsAhead(steps_ahead, self.settings.target_col) if steps_ahead else None
-        found, metrics, rows, columns = tested(self, frame, ahead)
+        found, metrics, rows, columns = tested(self.learner, frame, ahead)
         if ahead is not None:
             metrics |= ahead.metrics()
         return FleetEvaluation(found, metrics, self.scores(), self.settings, rows, columns)
@@ -227,10 +213,10 @@ class StreamingGPFleet:
         """
         if isinstance(seq, bool) or not isinstance(seq, int) or seq < 0:
             raise ValueError(f"seq: expected a whole number of at least 0, got {seq!r}")
-        if seq <= self._seq:
+        if seq <= self.learner.seq:
             return None
-        table, good, outcome = self._learn(frame, "step")
-        self._seq = seq
+        table, good, outcome, _ = self.learner.learn(frame, "step")
+        self.learner.seq = seq
         values = outputs.predictions(outcome.mixture, self.settings.target_map)
         return with_columns(table, self.settings, outputs.spread(values, good, len(table.keys)))
 
@@ -329,7 +315,7 @@ class StreamingGPFleet:
             beliefs.
         """
         known = self._known("scores")
-        found = dict(outputs.scores(known.engine, known.directory))
+        found = known.engine.scores()
         seen = found.pop("last_seen")
         if self.settings.time_col is not None:
             found["last_seen"] = as_times(known.columns, seen)
@@ -344,12 +330,7 @@ class StreamingGPFleet:
 
     def save_with(self, path: str | Path, more: dict[str, Any]) -> None:
         """Write the fleet as `save` does, and in the same step what a run knows besides."""
-        self._check_usable()
-        engine, groups = self._engine, self._directory.groups
-        shared = {"settings": self.settings.anywhere(), "columns": self._columns, "seq": self._seq, "groups": groups}
-        shared |= {"clocks": self._directory.clocks.to_tree(), "longest": self._directory.longest}
-        shared |= more | {"engine": None if engine is None else engine.shared()}
-        self._shards.save(Path(path), type(self).__name__, self._directory, engine, shared)
+        self.learner.save(Path(path), type(self).__name__, more)
 
     @classmethod
     def load(
@@ -380,93 +361,14 @@ class StreamingGPFleet:
             If the directory holds no fleet, or a damaged one.
         """
         tree = checkpoint.load_of(path, cls)
+        where = {"engine": engine, "workers": workers, "max_active": max_active, "directory": as_path(directory)}
         fleet = cls.__new__(cls)
-        where = {"workers": workers, "max_active": max_active, "directory": as_path(directory)}
-        with checkpoint.reading(path):
-            settings = tree["settings"]
-            if not isinstance(settings, FleetSettings):
-                raise TypeError(f"settings of a fleet expected, got {type(settings).__name__}")
-            # Making new settings checks the stored ones.
-            settings = replace(settings, engine="local", workers=None, max_active=None, directory=None)
-        fleet.settings = replace(settings, engine=engine, **where)
-        with checkpoint.reading(path):
-            fleet._begin(tree["columns"], tree["seq"])
-            fleet._directory.groups = tree["groups"]
-            fleet._directory.clocks.restore(tree["clocks"])
-            fleet._directory.longest = float(tree["longest"])
-            if fleet._columns is not None:
-                fleet._engine = fleet._new_engine(fleet._columns, new_keys(fleet.settings, fleet._directory))
-                fleet._engine.restore(tree["engine"], frozen=shards is not None)
-                names, asleep = tree["shards"], tree["asleep"]
-                fleet._shards.load(Path(path), names, asleep, fleet._directory, fleet._engine, shards)
+        fleet.learner = FleetLearner.load(Path(path), tree, shards, where)
         return fleet
 
     def _known(self, caller: str) -> Known:
         """Return what is known of the rows that came."""
-        if self._columns is None or self._engine is None:
+        learner = self.learner
+        if learner.columns is None or learner.engine is None:
             raise ValueError(f"{caller}: expected a fleet that has seen some rows; call partial_fit first")
-        return Known(self.settings, self._columns, self._directory, self._engine)
-
-    def _ahead(self, frame: Any) -> tuple[Table, Mixture]:
-        """Check all rows, then predict them."""
-        table = read(frame, self.settings, self._columns, with_target=False)
-        no_key = np.fromiter((key is None for key in table.keys), bool, len(table.keys))
-        if no_key.any():
-            where = name_rows(self.settings, table, no_key)
-            raise DataError(f"predict: expected a key in every row, got none in {where}; leave it out.")
-        key = self._directory.find(table.keys)
-        engine = self._engine or self._new_engine(table.columns, LocalKeys())
-        times = self._directory.next_rows(key) if table.times is None else table.times
-        return table, engine.predict(key, times, table.X, self._directory.group_numbers(table.groups, len(key)))
-
-    def _learn(
-        self, frame: Any, caller: str, ahead: FleetStepsAhead | None = None
-    ) -> tuple[Table, Int[np.ndarray, " m"], Outcome]:
-        """Check all rows, then predict and learn the good ones; return also which these are."""
-        self._check_usable()
-        table = read(frame, self.settings, self._columns, with_target=True)
-        assert table.y is not None
-        key, new = self._directory.number(table.keys)
-        group = self._directory.group_numbers(table.groups, len(key))
-        raises, clocks = self.settings.missing == "raise", self._directory.clocks
-        seen, dated = self._directory.seen, table.columns.dated
-        doubts = clocks.judge(table.keys, key, table.times, seen, dated, raises)
-        bad = self._directory.check(key, table.times, group, doubts.rows)
-        is_bad = bad.any
-        if is_bad.any():
-            if raises:
-                clocks.remember(doubts)
-                raise DataError(complaint(caller, self.settings, table, bad, doubts))
-            if self.first_doubt is None and doubts.first is not None:
-                self.first_doubt = doubts.first, doubts.fault
-            # A key is new with its first good row.
-            key, new = self._directory.number([table.keys[i] for i in np.flatnonzero(~is_bad).tolist()])
-        good = np.flatnonzero(~is_bad)
-        clocks.learn(doubts)
-        if self._engine is None:
-            self._engine = self._new_engine(table.columns, new_keys(self.settings, self._directory))
-        self._directory.add(new)
-        if table.groups is not None:
-            self._directory.add_groups(key, [table.groups[i] for i in good.tolist()])
-        self._columns = table.columns
-        times = self._directory.next_rows(key) if table.times is None else table.times[good]
-        y = self.settings.target_map.forward(table.y[good])
-        warm, self._engine.broken = self.is_warm_, True
-        with progress_bar("fleet", len(y)) as bar:
-            outcome = self._engine.learn(key, times, table.X[good], y, bar, ahead)
-        self._directory.count(key, times, np.isnan(y), table.unusable[good])
-        skipped = self._directory.find([table.keys[i] for i in np.flatnonzero(is_bad).tolist()])
-        skipped = skipped[skipped != NEW]
-        self._directory.count_skipped(skipped)
-        # At the end of the warm-up all keys learn what they have shown.
-        changed = np.r_[key, skipped] if warm == self.is_warm_ else np.arange(len(self._directory))
-        self._shards.touch(self._directory, changed)
-        self._engine.broken = False
-        return table, good, outcome
-
-    def _new_engine(self, columns: FleetColumns, keys: Keys) -> FleetEngine:
-        return FleetEngine(self.settings, columns, keys, self._directory)
-
-    def _check_usable(self) -> None:
-        if self._engine is not None and self._engine.broken:
-            raise RuntimeError("the fleet was stopped in the midst of learning; load it from where it was last saved")
+        return Known(learner.settings, learner.columns, learner.directory, learner.engine)

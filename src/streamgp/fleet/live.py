@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.fleet import outputs
 from streamgp.fleet.fleet import StreamingGPFleet
-from streamgp.fleet.local_keys import Outcome
+from streamgp.fleet.learner import Learnt
 from streamgp.fleet.mixture import Mixture
 
 
@@ -29,22 +28,12 @@ class LiveFleet:
     def predict(self, frame: Any) -> Mixture:
         """Predict rows, each as if it were the next one of its key."""
         with self._lock:
-            return self.fleet._ahead(frame)[1]
+            return self.fleet.learner.predict(frame)[1]
 
-    def learn(self, frame: Any) -> tuple[np.ndarray, Outcome, np.ndarray]:
-        """Predict rows and learn them.
-
-        Returns
-        -------
-        good, outcome, fitted
-            Which rows were good, in order; what was predicted of these; and which of them by the fitted fleet.
-        """
+    def learn(self, frame: Any) -> Learnt:
+        """Predict rows and learn them."""
         with self._lock:
-            before = 0 if self.fleet._engine is None else self.fleet._engine.rows
-            _, good, outcome = self.fleet._learn(frame, "learn")
-            assert self.fleet._engine is not None
-            fitted = before + np.arange(len(good)) >= self.fleet._engine.fitted_at
-        return good, outcome, fitted
+            return self.fleet.learner.learn(frame, "learn")
 
     @property
     def is_warmed_up(self) -> bool:
@@ -59,8 +48,7 @@ class LiveFleet:
     def keys(self) -> dict[str, Any]:
         """Return the scores of every key, as columns."""
         with self._lock:
-            fleet = self.fleet
-            if fleet._engine is None:
+            engine = self.fleet.learner.engine
+            if engine is None:
                 return {"key": []}
-            found = dict(outputs.scores(fleet._engine, fleet._directory))
-            return {"key": list(fleet.keys_)} | {name: np.array(column) for name, column in found.items()}
+            return {"key": self.fleet.keys_} | {name: np.array(column) for name, column in engine.scores().items()}

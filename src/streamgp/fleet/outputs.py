@@ -1,24 +1,19 @@
-"""Columns of output from mixtures, and scores from the sums over every key's rows."""
+"""Columns of output from mixtures, and scores of rows."""
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
 
 from streamgp.fleet import targets
-from streamgp.fleet.directory import Directory
 from streamgp.fleet.mixture import Mixture
 from streamgp.fleet.model import QUANTILES
-from streamgp.fleet.scores import SKILLS
 from streamgp.likelihoods import TargetMap
 from streamgp.numerics import mixtures
 from streamgp.numerics.crps import mixture_crps
 from streamgp.numerics.digits import shortest
 from streamgp.numerics.quantiles import mixture_quantiles
-
-if TYPE_CHECKING:
-    from streamgp.fleet.engine import FleetEngine
 
 COVERAGE_LEVELS = (50, 90, 95)
 NAMES = ("q05", "q50", "q95")
@@ -100,21 +95,6 @@ def metrics(
         "crps": float(np.mean(of["crps"])),
         "coverage": {str(c): float(np.mean(np.abs(level[rows] - 0.5) <= c / 200.0)) for c in COVERAGE_LEVELS},
     }
-
-
-def scores(engine: "FleetEngine", directory: Directory) -> Mapping[str, np.ndarray]:
-    """Return the scores of every key; NaN where there are none yet."""
-    n = len(directory)
-    found: Values = {name: getattr(directory, name).astype(np.int64) for name in Directory.COUNTS}
-    found["last_seen"] = directory.seen
-    if directory.groups:
-        found["group"] = np.array(directory.groups)[directory.group]
-    if engine.model is not None:
-        return found | engine.keys.scores()
-    none, zero = np.full(n, np.nan), np.zeros(n, np.int64)
-    found |= {"scored_rows": zero, "flagged": zero, "resets": zero, "borrowed": np.ones(n)}
-    names = ("nmse", "pll", "coverage", "nmse_persistence", "nmse_running_mean", *SKILLS)
-    return found | dict.fromkeys(names, none)
 
 
 def _flat(part: Mixture) -> mixtures.Mixtures:

@@ -3,7 +3,6 @@
 import hashlib
 import math
 import shutil
-from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -18,96 +17,22 @@ from streamgp.app.outputs import RunDirectory, RunError
 from streamgp.app.runner import Clock, Outcome, learning, read_next
 from streamgp.evaluation.description import skipped
 from streamgp.fleet import StreamingGPFleet
-from streamgp.fleet.evaluation import tested, warmup_rows
+from streamgp.fleet.evaluation import tested
 from streamgp.fleet.file_rows import KeyedRows
 from streamgp.fleet.hibernating_keys import FOLDER
 from streamgp.fleet.outputs import spread
 from streamgp.fleet.ray_keys import WorkerError
 from streamgp.fleet.run_alarms import alarms_of_run
-from streamgp.fleet.settings import as_bounds
+from streamgp.fleet.run_settings import FleetRunSettings
 from streamgp.fleet.steps_ahead import FleetStepsAhead
-from streamgp.likelihoods import TargetMap
 from streamgp.numerics import checkpoint
 from streamgp.progress import Bar, progress_bar
 from streamgp.table import DataError
-from streamgp.table.calendar import AUTO
 from streamgp.table.numbers import say_unreadable
-from streamgp.table.readers import Missing
-from streamgp.table.reading import AS_FOUND, Reading
 
 CHECKPOINT_SECONDS = 20.0
 COVERED = ("50", "90", "95")
 SUMS = ("scored_rows", "squared", "absolute", "log_density", "crps", *COVERED)
-
-
-@dataclass(frozen=True)
-class FleetRunSettings:
-    """The settings of a run, as given on the command line."""
-
-    data: str
-    target: str
-    key: str
-    engine: str = "local"
-    workers: int | None = None
-    group: str | None = None
-    max_active: int | None = None
-    calendar: list[str] = field(default_factory=lambda: [AUTO])
-    holidays: str | None = None
-    alarms: bool = False
-    steps_ahead: int = 0
-    time: str | None = None
-    features: list[str] | None = None
-    options: dict[str, Any] = field(default_factory=dict)
-    warmup: int | None = None
-    seed: int = 0
-    chunk: int = 1024
-    max_rows: int | None = None
-    missing: Missing = "impute"
-    reading: Reading = AS_FOUND
-    out: Path | None = None
-    resume: bool = False
-    overwrite: bool = False
-    command: str = ""
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """Return what must not change when the run is resumed."""
-        names = ("target", "key", "time", "features", "warmup", "seed", "missing", "calendar", "holidays", "alarms")
-        more = {} if self.group is None else {"group": self.group}
-        more |= {"steps_ahead": self.steps_ahead} if self.steps_ahead else {}
-        return {name: getattr(self, name) for name in names} | self.options | self.reading.config | more
-
-    @property
-    def target_map(self) -> TargetMap:
-        """What lies between the targets and the scale on which they are learnt."""
-        return TargetMap.of(self.options.get("target_transform"), as_bounds(self.options.get("bounds")))
-
-    @property
-    def where(self) -> dict[str, Any]:
-        """Return where the fleet runs, which may change."""
-        asleep = self.out if self.max_active is not None else None
-        return {
-            "engine": self.engine,
-            "workers": self.workers,
-            "max_active": self.max_active,
-            "directory": asleep,
-        }
-
-    def new_fleet(self) -> StreamingGPFleet:
-        """Return a fleet that has seen nothing."""
-        given: dict[str, Any] = self.options | ({} if self.warmup is None else {"warmup": self.warmup})
-        return StreamingGPFleet(
-            self.key,
-            self.time,
-            self.target,
-            missing=self.missing,
-            random_state=self.seed,
-            group_col=self.group,
-            calendar=self.calendar,
-            holidays=self.holidays,
-            **self.where,
-            **given,
-        )
 
 
 def run_fleet(settings: FleetRunSettings) -> Outcome:
@@ -238,14 +163,14 @@ class FleetRun:
     def _learn(self, numbers: np.ndarray, frame: pl.DataFrame) -> None:
         began, warm = perf_counter(), self.fleet.is_warm_
         try:
-            found, scores, rows, _ = tested(self.fleet, frame, self.ahead)
+            found, scores, rows, _ = tested(self.fleet.learner, frame, self.ahead)
         except DataError as error:
             first, last = int(numbers[0]) + 1, int(numbers[-1]) + 1
             raise DataError(f"{self.source.name}: data rows {first:,} to {last:,}: {error}") from error
         except WorkerError as error:
             raise RunError(f"{error}; what was saved stands: go on with --out and --resume") from error
-        if self.source.first_fault is None and self.fleet.first_doubt is not None:
-            row, fault = self.fleet.first_doubt
+        if self.source.first_fault is None and self.fleet.learner.first_doubt is not None:
+            row, fault = self.fleet.learner.first_doubt
             self.source.first_fault = f"data row {int(numbers[row]) + 1:,}: {fault}"
         self._add(scores)
         self.rows += len(frame)
@@ -293,7 +218,7 @@ class FleetRun:
             "key": self.settings.key,
             "features": self.source.inputs,
             "rows": self.rows,
-            "warmup": warmup_rows(self.fleet),
+            "warmup": self.fleet.learner.warmup_rows,
             "scored_rows": int(count),
             "nmse": float(np.nanmedian(nmse)) if np.isfinite(nmse).any() else None,
             "rmse": None if not count else math.sqrt(self.sums["squared"] / count),

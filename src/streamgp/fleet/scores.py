@@ -32,6 +32,13 @@ def key_scores(model: FleetModel, states: KeyStates, keys: int) -> dict[str, np.
         }
 
 
+def no_scores(keys: int) -> dict[str, np.ndarray]:
+    """Return what `key_scores` does of keys that the fitted fleet has not predicted."""
+    none, zero = np.full(keys, np.nan), np.zeros(keys, np.int64)
+    found = {"scored_rows": zero, "flagged": zero, "resets": zero, "borrowed": np.ones(keys)}
+    return found | dict.fromkeys(("nmse", "pll", "coverage", "nmse_persistence", "nmse_running_mean", *SKILLS), none)
+
+
 def borrowed(model: FleetModel, states: KeyStates, keys: int) -> Float[np.ndarray, " n"]:
     """Return the share of the prior's variance that every key's beliefs still have, by the weights of its experts.
 

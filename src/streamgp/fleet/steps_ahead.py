@@ -5,7 +5,7 @@ What `streamgp.evaluation.steps_ahead` does for single streams, in arrays of all
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -14,6 +14,7 @@ from streamgp.evaluation.step_baselines import LONGEST_SEASON, names_of, rows_be
 from streamgp.evaluation.step_scores import LEVELS, StepScores
 from streamgp.evaluation.steps_ahead import RowsAhead, check_count
 from streamgp.fleet import outputs
+from streamgp.fleet.engine import FleetEngine
 from streamgp.fleet.mixture import Mixture
 from streamgp.fleet.scales import YOUNG
 from streamgp.fleet.states import put, take, with_room
@@ -28,9 +29,6 @@ from streamgp.stream.passed_rows import SHORTEST_SEASON
 LOOK_AHEAD = 16_384
 KINDS = len(DISCOUNTS)  # of noise, of each expert
 NEVER = np.iinfo(np.int64).max
-
-if TYPE_CHECKING:
-    from streamgp.fleet.engine import FleetEngine
 
 
 @register
@@ -111,7 +109,7 @@ class FleetStepsAhead:
         self._keys = KeysAhead.none(0, 0, 0, steps)
         self._count = 0
 
-    def rows_to_origin(self, key: Int[np.ndarray, " n"], engine: "FleetEngine") -> int:
+    def rows_to_origin(self, key: Int[np.ndarray, " n"], engine: FleetEngine) -> int:
         """Forecast from the last rows of all keys that are due; return how many of these rows may be learnt at once.
 
         A key is due before its first row here, or before a later one, which is then the first of the next call.
@@ -178,7 +176,7 @@ class FleetStepsAhead:
         found._keys, found._count = tree["keys"], len(tree["keys"].rows)
         return found
 
-    def _begin(self, engine: "FleetEngine") -> None:
+    def _begin(self, engine: FleetEngine) -> None:
         """Take in the seasons of a fleet whose warm-up has ended, then the rows of that."""
         assert engine.model is not None and self._waiting is not None
         self.seasons = seasons_of(engine.model.features.lags, engine.steps, engine.dated)
@@ -208,7 +206,7 @@ class FleetStepsAhead:
             put(self._keys, slice(self._count, count), new)
             self._count = count
 
-    def _forecast(self, due: Int[np.ndarray, " m"], engine: "FleetEngine") -> None:
+    def _forecast(self, due: Int[np.ndarray, " m"], engine: FleetEngine) -> None:
         """Forecast all steps of these keys from their last rows."""
         assert engine.model is not None
         keys, shape = self._keys, (len(due), self.steps, len(DOF))

@@ -269,7 +269,7 @@ class KeyedModel:
 
     def _learn(self, rows: Rows) -> tuple[np.ndarray, Mixture, np.ndarray]:
         """Learn rows; return which were good, what was predicted of these, and which by the fitted fleet."""
-        good, outcome, fitted = self.live.learn(self.frame(rows))
+        _, good, outcome, fitted = self.live.learn(self.frame(rows))
         for i in good.tolist():
             if np.isfinite(rows.y[i]):
                 self._last[rows.keys[i] or ""] = float(rows.y[i])

@@ -125,7 +125,7 @@ def test_another_group_is_refused_and_nothing_learnt():
     ):
         with pytest.raises(DataError, match=said):
             model.partial_fit(ROWS[100:105].with_columns(kind=kind))
-    assert (model.rows_, model._directory.groups) == (100, plain._directory.groups)
+    assert (model.rows_, model.learner.directory.groups) == (100, plain.learner.directory.groups)
     assert_same(model.evaluate(ROWS[100:]).frame, plain.evaluate(ROWS[100:]).frame)
 
 

@@ -27,7 +27,7 @@ def awake():
 
 @pytest.fixture(scope="module")
 def states(awake):
-    return awake._engine.keys.take(np.arange(5))
+    return awake.learner.engine.keys.take(np.arange(5))
 
 
 def same(one, other) -> None:
@@ -133,7 +133,7 @@ def test_those_sleep_that_had_no_row_for_longest(tmp_path):
     model = fleet(max_active=3, directory=tmp_path).partial_fit(ROWS[:WARM])
     for at in range(WARM, WARM + 60):
         model.partial_fit(ROWS[at : at + 1])
-        keys = model._engine.keys
+        keys = model.learner.engine.keys
         awake = {model.keys_[k] for k in keys._holder if k != hibernating_keys.NOWHERE}
         recent = ROWS[: at + 1]["unique_id"].reverse().unique(maintain_order=True)
         if at > WARM + 20:  # the call with the warm-up's end took them one after the other
@@ -147,8 +147,8 @@ def test_those_sleep_that_had_no_row_for_longest(tmp_path):
 
 def test_memory_is_that_of_the_keys_awake():
     model = fleet(max_active=2).partial_fit(ROWS)
-    assert len(model._engine.keys._awake.states.last) <= 3
-    assert fleet().partial_fit(ROWS)._engine.keys.states.last.size >= 6
+    assert len(model.learner.engine.keys._awake.states.last) <= 3
+    assert fleet().partial_fit(ROWS).learner.engine.keys.states.last.size >= 6
 
 
 def test_what_is_saved_loads_into_memory_or_to_sleep(tmp_path):
@@ -159,7 +159,7 @@ def test_what_is_saved_loads_into_memory_or_to_sleep(tmp_path):
     learnt(model, ROWS[WARM:200], [7] * 10)
     model.save(tmp_path)
     assert set(tmp_path.glob("asleep-*")) != {each for each in first if each.name.startswith("asleep-")}
-    assert len(list(tmp_path.glob("asleep-*"))) == len(model._engine.keys.sleepers.names)
+    assert len(list(tmp_path.glob("asleep-*"))) == len(model.learner.engine.keys.sleepers.names)
     for options in ({}, {"max_active": 1}, {"max_active": 4, "directory": tmp_path / "asleep"}):
         again = StreamingGPFleet.load(tmp_path, **options)
         assert again.scores().equals(model.scores())

@@ -260,7 +260,7 @@ def test_stopped_in_the_midst_it_is_used_no_more(monkeypatch):
     def stopped(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(model._engine, "learn", stopped)
+    monkeypatch.setattr(model.learner.engine, "learn", stopped)
     with pytest.raises(KeyboardInterrupt):
         model.partial_fit(ROWS[20:30])
     with pytest.raises(RuntimeError, match="stopped in the midst of learning; load it"):

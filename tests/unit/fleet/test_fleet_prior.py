@@ -256,7 +256,7 @@ def test_rounds_take_one_row_of_each_key_in_order():
 
 def test_the_prior_of_new_keys_is_the_moments_of_the_beliefs_so_far():
     model = fleet().partial_fit(frame(keys=6, rows=60, seed=1))
-    engine = model._engine
+    engine = model.learner.engine
     priors, beliefs = engine.model.priors, engine.keys.states.beliefs
     assert len(priors) > 1 and len(set(beliefs.prior[:6].tolist())) > 1
     engine.keys.states.learnt[2] = 0  # has learnt nothing

@@ -108,7 +108,7 @@ def test_forecasts_know_the_levels_to_come_and_new_ones():
 
 def test_a_column_stays_what_it_was_in_the_first_frame():
     rows = stream()[:30]
-    columns = fleet().partial_fit(rows)._columns
+    columns = fleet().partial_fit(rows).learner.columns
     assert columns is not None and columns.texts == ("item",)
     numbers = rows.with_columns(item=pl.lit(1.0))
     with pytest.raises(DataError, match=r"expected a number .*got 'item"):
