@@ -3,28 +3,37 @@
 import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import Protocol, runtime_checkable
 
 from streamgp.service.answers import as_iso
 from streamgp.service.archive import first_kept, kept_entries, position_at
+from streamgp.service.checkpoints import Checkpoints
+from streamgp.service.config import StreamConfig
 from streamgp.service.knowledge import Knowledge
 from streamgp.service.packing import unpack
 from streamgp.service.problems import Problem
 from streamgp.service.requests import RETURN, Request, restored
 from streamgp.service.restoring import read_former
 
-if TYPE_CHECKING:
-    from streamgp.service.live_stream import LiveStream
-
 _SCRATCH = ".past-"
 # So many entries are learnt again at a time.
 _BATCH = 256
 
 
+@runtime_checkable
+class KeptStream(Protocol):
+    """What of a stream at work reaches back to its positions."""
+
+    directory: Path
+    config: StreamConfig
+    checkpoints: Checkpoints
+    knowledge: Knowledge
+
+
 class Past:
     """What a stream at work knew at positions at which it has no checkpoint."""
 
-    def __init__(self, stream: "LiveStream") -> None:
+    def __init__(self, stream: KeptStream) -> None:
         self._directory = stream.directory
         self._config = stream.config
         self._checkpoints = stream.checkpoints

@@ -1,18 +1,43 @@
 """The status of a stream: its description, its condition, and its files on disk."""
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, runtime_checkable
 
 from streamgp.service.answers import as_iso
+from streamgp.service.checkpointing import Checkpointing
 from streamgp.service.keyed_model import KeyedModel
-from streamgp.service.past import Past
+from streamgp.service.past import KeptStream, Past
 from streamgp.service.problems import Problem
-
-if TYPE_CHECKING:
-    from streamgp.service.live_stream import LiveStream
+from streamgp.service.restart_time import RestartTime
 
 
-def describe(stream: "LiveStream") -> dict[str, Any]:
+@runtime_checkable
+class StreamAtWork(KeptStream, Protocol):
+    """What is shown of a stream at work."""
+
+    process: int
+    checkpointing: Checkpointing
+    restart_time: RestartTime
+    last_position: int
+    replayed: float
+    notices: list[str]
+    failure: str | None
+    is_ready: bool
+    is_stopping: bool
+    is_full: bool
+
+    @property
+    def model(self) -> Any:
+        """The model at work."""
+        ...
+
+    @property
+    def log_bytes(self) -> int:
+        """Size of the log."""
+        ...
+
+
+def describe(stream: StreamAtWork) -> dict[str, Any]:
     """Return what the stream is and how it is."""
     c = stream.config
     return {
@@ -51,7 +76,7 @@ def describe_broken(name: str, reason: str) -> dict[str, Any]:
     return unknown | counted | known
 
 
-def describe_durability(stream: "LiveStream") -> dict[str, Any]:
+def describe_durability(stream: StreamAtWork) -> dict[str, Any]:
     """Return what is on disk, and how long a restart would take."""
     low, high = stream.restart_time.expected(stream.checkpointing.position)
     back = stream.knowledge.returns[-1] if stream.knowledge.returns else None
@@ -72,7 +97,7 @@ def describe_durability(stream: "LiveStream") -> dict[str, Any]:
     }
 
 
-def describe_checkpoints(stream: "LiveStream") -> dict[str, Any]:
+def describe_checkpoints(stream: StreamAtWork) -> dict[str, Any]:
     """Return the checkpoints that the stream has, the latest first, and what it returned to so far.
 
     And the earliest position from which on it may return to any, with its time.
@@ -86,7 +111,7 @@ def describe_checkpoints(stream: "LiveStream") -> dict[str, Any]:
     return {"earliest": since, "checkpoints": found, "restores": past}
 
 
-def check_ready(stream: "LiveStream", learning: bool) -> None:
+def check_ready(stream: StreamAtWork, learning: bool) -> None:
     """Raise `Problem` if the stream cannot predict now, or not learn."""
     name = stream.config.name
     # A forked process does not have the stream's threads.
