@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from streamgp.on_demand import imported
+from streamgp.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from streamgp.bandits import TimeVaryingOptimizer
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from streamgp.numerics.compiled_programs import keep_compiled_programs
     from streamgp.research.splitting_regressor import SplittingGPRegressor
     from streamgp.table import DataError
-
-__version__ = "0.1.0"
 
 __all__ = [
     "CheckpointError",

@@ -13,11 +13,11 @@ from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 from typing import Any
 
-import streamgp
 from streamgp.app.outputs import RunError
 from streamgp.numerics.compiled_programs import keep_compiled_programs
 from streamgp.progress import progress_bar
 from streamgp.table.files import write_aside
+from streamgp.version import __version__
 
 Runs = Generator[tuple["Trial", dict[str, Any]], None, None]
 
@@ -64,7 +64,7 @@ class ResultsFile:
 
     def __init__(self, path: Path, about: Mapping[str, Any]) -> None:
         self.path = path
-        self.about = dict(about) | {"streamgp": streamgp.__version__}
+        self.about = dict(about) | {"streamgp": __version__}
         self.runs: dict[str, dict[str, Any]] = {}
         if path.exists():
             self.runs = self._read()

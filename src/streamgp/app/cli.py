@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 
-import streamgp
 from streamgp.annexes import annexes
 from streamgp.app.commands import compare, demo, run
 from streamgp.app.commands.short_help import short_help
 from streamgp.app.interrupt import end_imports_at_once
 from streamgp.numerics.memory import collect_garbage_seldom, keep_freed_memory
+from streamgp.version import __version__
 
 app = typer.Typer(
     add_completion=False,
@@ -23,7 +23,7 @@ app = typer.Typer(
 
 def _version(show: bool) -> bool:
     if show:
-        typer.echo(f"streamgp {streamgp.__version__}")
+        typer.echo(f"streamgp {__version__}")
         raise typer.Exit
     return show
 

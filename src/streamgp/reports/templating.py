@@ -7,8 +7,8 @@ import jinja2
 
 from streamgp.evaluation.metrics.shares import in_percent
 from streamgp.numerics import formats
-from streamgp.numerics.checkpoint.directory import own_version
 from streamgp.reports.palette import PALETTE
+from streamgp.version import __version__
 
 TEMPLATES = files("streamgp.reports") / "templates"
 
@@ -32,4 +32,4 @@ def render(template: str, **content: object) -> bytes:
         plural=formats.plural,
         count="{:,}".format,
     )
-    return page.get_template(template).render(version=own_version(), palette=PALETTE, **content).encode()
+    return page.get_template(template).render(version=__version__, palette=PALETTE, **content).encode()

@@ -11,7 +11,6 @@ import os
 import platform
 import re
 import secrets
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +21,7 @@ import safetensors
 import safetensors.numpy
 
 from streamgp.numerics.checkpoint.encoding import CheckpointError, decode, encode, register, registry
+from streamgp.version import __version__
 
 __all__ = ["CheckpointError", "load", "load_meta", "load_of", "reading", "register", "registry", "save"]
 
@@ -64,7 +64,7 @@ def save(directory: str | Path, tree: Any, meta: Mapping[str, Any]) -> None:
             "format_version": _FORMAT_VERSION,
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
             "versions": {
-                "streamgp": own_version(),
+                "streamgp": __version__,
                 "numpy": np.__version__,
                 "python": platform.python_version(),
             },
@@ -127,7 +127,7 @@ def load(
     except CheckpointError as error:
         raise CheckpointError(
             f"{directory}: cannot load this checkpoint (written by streamgp {version}; "
-            f"this is {own_version()}): {error}"
+            f"this is {__version__}): {error}"
         ) from error
 
 
@@ -295,9 +295,3 @@ def _plain_json(meta: Mapping[str, Any]) -> dict[str, Any]:
     if same != dict(meta):
         raise CheckpointError("meta: expected plain JSON, got keys or tuples that JSON would change; convert them.")
     return same
-
-
-def own_version() -> str:
-    """Return the version of the package."""
-    # Looked up rather than imported: the package's own module imports everything, this file among it.
-    return sys.modules["streamgp"].__version__

@@ -11,7 +11,6 @@ from fastapi.responses import PlainTextResponse
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
-import streamgp
 from streamgp.service.problems import Problem, unforeseen
 from streamgp.service.status import describe_broken
 from streamgp.service.streams import Streams
@@ -27,6 +26,7 @@ from streamgp.service.web.schemas import answers, body
 from streamgp.service.web.security import Guard
 from streamgp.service.web.state_routes import of_state
 from streamgp.service.web.tokens import TokenFile
+from streamgp.version import __version__
 
 MAX_BODY = 32 << 20
 
@@ -61,7 +61,7 @@ def make_app(streams: Streams, tokens: TokenFile | None = None, limits: Limits |
 
     app = FastAPI(
         title="streamgp",
-        version=streamgp.__version__,
+        version=__version__,
         description="Learn from data streams with honest error bars, over HTTP.",
         docs_url=None,
         redoc_url=None,
