@@ -25,7 +25,7 @@ import typer
 
 from benchmarks.common.machine import machine
 from benchmarks.common.paths import RESULTS_DIR
-from streamgp.evaluation.regression import apply_in_batches
+from streamgp.evaluation.regression_scores import apply_in_batches
 from streamgp.likelihoods.conditional import Conditional
 from streamgp.models.registry import make_spec
 from streamgp.numerics.precision import float64

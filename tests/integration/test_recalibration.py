@@ -6,7 +6,7 @@ import pytest
 from scipy import integrate, optimize, stats
 
 from streamgp import StreamingGPRegressor, evaluate
-from streamgp.evaluation.regression import QUANTILES, moments_and_quantiles, score_regression
+from streamgp.evaluation.regression_scores import QUANTILES, moments_and_quantiles, score_regression
 from streamgp.likelihoods import Predictive
 from streamgp.likelihoods import recalibration as r
 from streamgp.likelihoods.recalibration_by_spread import RecalibrationBySpread

@@ -20,8 +20,9 @@ from streamgp.table.calendar import AUTO, calendar_names
 from streamgp.table.containers import is_missing
 from streamgp.table.dates import NO_DATE, Order, find_order
 from streamgp.table.frames import FrameLike
+from streamgp.table.inference import find_clock
 from streamgp.table.numbers import Cell, Decimal, find_marks, to_numbers
-from streamgp.table.schema import IS_DATE, MAX_LEVELS, MAX_STEPS_BACK, Feature, effect_names
+from streamgp.table.schema import IS_DATE, MAX_LEVELS, Feature, effect_names
 
 Kind = Literal["number", "category", "date", "clock", "other date"]
 _DECIDING = 1_000  # rows
@@ -88,7 +89,8 @@ class Columns:
                 "one, or leave calendar and holidays out"
             )
         if frame is not None and (not calendar or AUTO in calendar):
-            clock = _clock(frame, kinds, orders) if calendar and not dated else None
+            dates = [i for i, kind in enumerate(kinds) if kind == "date" and calendar and not dated]
+            clock = find_clock({i: _seconds(frame[:, i].head(_DECIDING), orders[i]) for i in dates})
             kinds = tuple("other date" if kind == "date" and i != clock else kind for i, kind in enumerate(kinds))
         unreadable = [] if frame is None else _named_of(frame, kinds, ("clock",))
         if unreadable:
@@ -248,18 +250,6 @@ def _decimals(frame: nw.DataFrame) -> tuple[Decimal | None, ...]:
     for name, question in marks.questions.items():
         raise ValueError(f"X: column {name!r}: {question}; turn it into numbers")
     return tuple(marks.decimals.get(name) for name in frame.columns)
-
-
-def _clock(frame: nw.DataFrame, kinds: Sequence[Kind], orders: Sequence[Order]) -> int | None:
-    """Return the column of dates by which rows come: of those that rise, the one with the most different ones."""
-    best, most = None, 0
-    for i, kind in enumerate(kinds):
-        times = _seconds(frame[:, i].head(_DECIDING), orders[i]) if kind == "date" else np.empty(0)
-        times = times[np.isfinite(times)]
-        different = len(np.unique(times))
-        if different > most and np.count_nonzero(np.diff(times) < 0.0) <= MAX_STEPS_BACK * len(times):
-            best, most = i, different
-    return best
 
 
 def _kind(column: nw.Series, order: Order, decimal: Decimal | None) -> Kind:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from streamgp.evaluation.metrics.shares import probabilities, share
-from streamgp.evaluation.regression import apply_in_batches
+from streamgp.evaluation.regression_scores import apply_in_batches
 from streamgp.likelihoods import AnyPredictive, NumericPredictive
 from streamgp.likelihoods.conditional import Conditional
 from streamgp.models.option_type import whole_number

@@ -1,13 +1,13 @@
 """The scores of predictions, of arrays and along a stream, bands that hold their share, and alarms.
 
-`metrics` has the scores of arrays. `regression`, `classification`, `counts`, `ordinal` and `joint` have those of each
-kind of target along a stream, in sums of constant memory (`running_sums`); `scored_rows` is what they leave of a part
-of the stream. `seasonal`, `baseline_bands` and `boosted_trees` are the baselines. `steps_ahead` and `step_baselines`
-score forecasts by step. Bands and sets: `conformal`, `conformal_sets`; by groups of rows `row_groups`,
-`group_thresholds`, `group_bands` and `coverage_tests`; by fifths and hours `kinds_of_rows`. Alarms: `alarms` runs
-`error_tests`, `move_tests` and `run_tests`, all by the bets of `change_tests`. The verdict on a model beside its
-baselines is in `metrics.judgement`, its words in `streamgp.reports`; the results that the user gets are in
-`streamgp.estimators`.
+`metrics` has the scores of arrays. `regression` (of rows: `regression_scores`), `classification`, `counts`, `ordinal`
+and `joint` have those of each kind of target along a stream, in sums of constant memory (`running_sums`);
+`scored_rows` is what they leave of a part of the stream. `seasonal`, `baseline_bands` and `boosted_trees` are the
+baselines. `steps_ahead` and `step_baselines` score forecasts by step. Bands and sets: `conformal`,
+`conformal_sets`; by groups of rows `row_groups`, `group_thresholds`, `group_bands` and `coverage_tests`; by fifths
+and hours `kinds_of_rows`. Alarms: `alarms` runs `error_tests`, `move_tests` and `run_tests`, all by the bets of
+`change_tests`. The verdict on a model beside its baselines is in `metrics.judgement`, its words in
+`streamgp.reports`; the results that the user gets are in `streamgp.estimators`.
 """
 
 from typing import TYPE_CHECKING
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from streamgp.evaluation.conformal_sets import ConformalSets
     from streamgp.evaluation.counts import CountMetrics, CountScores, score_counts
     from streamgp.evaluation.ordinal import OrdinalMetrics, OrdinalScores, score_ordinal
-    from streamgp.evaluation.regression import RegressionMetrics, RegressionScores, score_regression
+    from streamgp.evaluation.regression import RegressionMetrics
+    from streamgp.evaluation.regression_scores import RegressionScores, score_regression
     from streamgp.evaluation.scored_rows import ScoredRows, results
     from streamgp.evaluation.steps_ahead import RowsAhead, StepsAhead
 
@@ -64,7 +65,7 @@ _HOMES = {
     "OrdinalMetrics": "streamgp.evaluation.ordinal",
     "OrdinalScores": "streamgp.evaluation.ordinal",
     "RegressionMetrics": "streamgp.evaluation.regression",
-    "RegressionScores": "streamgp.evaluation.regression",
+    "RegressionScores": "streamgp.evaluation.regression_scores",
     "RowsAhead": "streamgp.evaluation.steps_ahead",
     "ScoredRows": "streamgp.evaluation.scored_rows",
     "StepsAhead": "streamgp.evaluation.steps_ahead",
@@ -73,7 +74,7 @@ _HOMES = {
     "score_classification": "streamgp.evaluation.classification",
     "score_counts": "streamgp.evaluation.counts",
     "score_ordinal": "streamgp.evaluation.ordinal",
-    "score_regression": "streamgp.evaluation.regression",
+    "score_regression": "streamgp.evaluation.regression_scores",
 }
 
 # Scores along a stream bring the learner, which who scores arrays never needs.

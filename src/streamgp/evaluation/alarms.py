@@ -25,7 +25,7 @@ from streamgp.evaluation.move_tests import BETS as MOVES
 from streamgp.evaluation.move_tests import Found
 from streamgp.evaluation.moves import moved
 from streamgp.evaluation.references import EarlierWeights, Experts, steady_experts
-from streamgp.evaluation.regression import RegressionScores
+from streamgp.evaluation.regression_scores import RegressionScores
 from streamgp.evaluation.run_tests import RunTest
 
 RATE = 1e-3

@@ -7,7 +7,7 @@ import numpy as np
 from streamgp.evaluation.classification import ClassificationScores
 from streamgp.evaluation.counts import CountScores
 from streamgp.evaluation.ordinal import OrdinalScores
-from streamgp.evaluation.regression import RegressionScores
+from streamgp.evaluation.regression_scores import RegressionScores
 from streamgp.evaluation.scored_rows import ScoredRows
 from streamgp.evaluation.steps_ahead import NAMES, RowsAhead
 from streamgp.table.labels import ClassNames

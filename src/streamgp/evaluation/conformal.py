@@ -23,7 +23,7 @@ from streamgp.evaluation.alarm_text import describe_coverage
 from streamgp.evaluation.coverage_tests import Miscovered
 from streamgp.evaluation.group_bands import GroupBands
 from streamgp.evaluation.metrics.shares import share
-from streamgp.evaluation.regression import predicted_noise
+from streamgp.evaluation.regression_scores import predicted_noise
 from streamgp.evaluation.row_groups import GroupColumn
 from streamgp.likelihoods import MappedPredictive, SideBySide
 from streamgp.numerics.precision import float64

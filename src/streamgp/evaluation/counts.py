@@ -7,7 +7,8 @@ import numpy as np
 from jaxtyping import Float
 
 from streamgp.evaluation.metrics.judgement import Judgement, PairedLosses
-from streamgp.evaluation.regression import BASELINES, COVERAGE_LEVELS, QUANTILES, SQUARED
+from streamgp.evaluation.regression import BASELINES, COVERAGE_LEVELS, SQUARED
+from streamgp.evaluation.regression_scores import QUANTILES
 from streamgp.evaluation.running_sums import Moments, PointErrors, ScoresInSums
 from streamgp.evaluation.seasonal import SeasonalNaive
 from streamgp.numerics.arrays import AnyArray

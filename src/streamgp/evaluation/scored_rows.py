@@ -8,7 +8,8 @@ from streamgp.evaluation.classification import ClassificationMetrics, Classifica
 from streamgp.evaluation.counts import CountMetrics, CountScores
 from streamgp.evaluation.ordinal import OrdinalMetrics, OrdinalScores
 from streamgp.evaluation.references import Experts
-from streamgp.evaluation.regression import RegressionMetrics, RegressionScores, values_known
+from streamgp.evaluation.regression import RegressionMetrics
+from streamgp.evaluation.regression_scores import RegressionScores, values_known
 from streamgp.evaluation.steps_ahead import RowsAhead
 from streamgp.numerics.precision import in_float64
 from streamgp.stream.learner import StreamLearner

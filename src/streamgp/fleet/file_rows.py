@@ -13,8 +13,10 @@ from streamgp.table import DataError, cells
 from streamgp.table.blocks import Block
 from streamgp.table.codes import find_suspects, say_suspects
 from streamgp.table.extent import Extent
+from streamgp.table.inference import check_marks, infer_schema
 from streamgp.table.numbers import Column, Gaps, is_missing, is_missing_number, to_numbers
-from streamgp.table.schema import TEXT, Roles, Schema, check_marks, check_names, infer_schema
+from streamgp.table.roles import Roles, check_names
+from streamgp.table.schema import TEXT, Schema
 from streamgp.table.sources import open_source
 from streamgp.table.targets import check_numbers
 

@@ -18,7 +18,7 @@ from streamgp.service.streams import Streams
 from streamgp.table import DataError
 from streamgp.table.files import write_aside
 from streamgp.table.layout import SAMPLE, describe_other_kind, header_names, separator_line, separator_of_header
-from streamgp.table.schema import Roles, check_names
+from streamgp.table.roles import Roles, check_names
 
 PLACE = "follow.json"
 # So many bad lines of a file are reported one by one.

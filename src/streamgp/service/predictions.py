@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.evaluation.regression import moments_and_quantiles
+from streamgp.evaluation.regression_scores import moments_and_quantiles
 from streamgp.likelihoods import Predictive
 from streamgp.numerics.precision import float64
 

@@ -1,8 +1,8 @@
 """Rows of any kind to typed columns, and what is wrong with them; streams from files, and synthetic ones with drift.
 
 What every front door judges alike (`layout`, `names`, `dates`, `summer_time`, `clock`, `containers`, `given`) are
-functions of lines, names and columns that open no file. `sources`, `readers`, `schema` and what they use turn files
-into chunks of rows. Nothing here knows a model: what happens to rows along a stream is in `streamgp.stream`.
+functions of lines, names and columns that open no file. `sources`, `readers`, `schema`, `inference` and what they use
+turn files into chunks of rows. Nothing here knows a model: what happens along a stream is in `streamgp.stream`.
 """
 
 from typing import TYPE_CHECKING

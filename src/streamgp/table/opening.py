@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from streamgp.table.blocks import Block, Source
+from streamgp.table.inference import check_marks, infer_schema
 from streamgp.table.lines import Readable
 from streamgp.table.readers import Missing, RowReader
 from streamgp.table.reading import AS_FOUND, Reading
-from streamgp.table.schema import DataError, Roles, Schema, check_marks, check_names, infer_schema
+from streamgp.table.roles import Roles, check_names
+from streamgp.table.schema import DataError, Schema
 from streamgp.table.sources import open_source
 from streamgp.table.targets import infer_target
 

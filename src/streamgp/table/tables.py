@@ -11,11 +11,13 @@ from streamgp.numerics.digits import shortest
 from streamgp.table import cells
 from streamgp.table.blocks import Block
 from streamgp.table.extent import Extent
+from streamgp.table.inference import check_marks, infer_schema
 from streamgp.table.lines import Readable
 from streamgp.table.numbers import Column, is_missing, to_numbers
 from streamgp.table.readers import Missing
 from streamgp.table.reading import AS_FOUND, Reading
-from streamgp.table.schema import TEXT, DataError, Roles, check_marks, check_names, infer_schema
+from streamgp.table.roles import Roles, check_names
+from streamgp.table.schema import TEXT, DataError
 from streamgp.table.sources import open_source
 
 INFER_ROWS = 1_000  # rows that decide the kinds of the columns

@@ -47,7 +47,7 @@ def infer_target(
     grades
         The grades of an ordinal target, in their order; by default the numbers in the first rows, sorted.
     decimals
-        The decimal marks of columns, as `streamgp.table.schema.check_marks` found them.
+        The decimal marks of columns, as `streamgp.table.inference.check_marks` found them.
 
     Raises
     ------

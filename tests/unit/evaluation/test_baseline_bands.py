@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from streamgp.evaluation.baseline_bands import EVERY, FIRST, KEPT, BaselineBands
-from streamgp.evaluation.regression import RegressionMetrics, score_regression
+from streamgp.evaluation.regression import RegressionMetrics
+from streamgp.evaluation.regression_scores import score_regression
 from streamgp.likelihoods import Predictive
 
 ROWS, WARMUP = 1_500, 30

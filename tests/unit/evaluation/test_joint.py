@@ -5,7 +5,8 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from streamgp.evaluation.metrics import energy_score
-from streamgp.evaluation.regression import RegressionMetrics, RegressionScores, score_regression
+from streamgp.evaluation.regression import RegressionMetrics
+from streamgp.evaluation.regression_scores import RegressionScores, score_regression
 from streamgp.likelihoods import Predictive
 from streamgp.likelihoods.recalibration_by_spread import PRIOR
 from streamgp.numerics import keys

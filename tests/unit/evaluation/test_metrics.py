@@ -9,7 +9,7 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from streamgp.evaluation import RegressionMetrics, RegressionScores, regression, score_regression
+from streamgp.evaluation import RegressionMetrics, RegressionScores, regression_scores, score_regression
 from streamgp.likelihoods import Predictive
 from streamgp.likelihoods.recalibration import STD_FACTORS
 from streamgp.numerics.checkpoint.encoding import decode, encode
@@ -65,8 +65,10 @@ def test_resting_experts_cost_nothing_and_change_nothing(experts: int, monkeypat
     log_weights -= np.log(np.exp(log_weights).sum(1, keepdims=True))
     p = Predictive(log_weights, loc, var, dof, trim=0.2, recalibration=shares)
     seen = []
-    crps = regression.mixture_crps
-    monkeypatch.setattr(regression, "mixture_crps", lambda m, *more: seen.append(m.loc.shape[1]) or crps(m, *more))
+    crps = regression_scores.mixture_crps
+    monkeypatch.setattr(
+        regression_scores, "mixture_crps", lambda m, *more: seen.append(m.loc.shape[1]) or crps(m, *more)
+    )
     found = score_regression(p, y)
     assert set(seen) == {experts // 2}
     monkeypatch.setattr(Predictive, "weighted", lambda self: self)

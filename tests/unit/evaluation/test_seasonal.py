@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from streamgp.evaluation import RegressionMetrics
-from streamgp.evaluation.regression import RegressionScores
+from streamgp.evaluation.regression_scores import RegressionScores
 
 N, WARMUP, E = 160, 60, 2
 SEASONS = (5, 12)
