@@ -30,7 +30,7 @@ def draw_paths(
 ) -> Float[np.ndarray, "n h e"]:
     """Draw n paths of the targets of the next h rows, jointly, in the units of the targets.
 
-    Where past targets are inputs, each step after the first is what the model and a regression of that step say
+    Where past targets are inputs or the clock has a season, each step after the first is what the model and a regression of that step say
     together: see `streamgp.stream.direct_steps`.
 
     Parameters
