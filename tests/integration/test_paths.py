@@ -1,5 +1,6 @@
 """Forecasts of the next rows: joint draws beside closed forms, simulations and the prediction of the next row."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -341,6 +342,23 @@ def test_inputs_that_tell_the_season_but_not_tomorrow_lose_nothing_to_yesterdays
     ours, naive = (np.sqrt(np.mean(np.square(each), axis=0)) for each in (ours, naive))
     assert np.mean(ours <= naive) > 0.9 and ours.mean() < 0.95 * naive.mean()
     assert 0.7 < np.mean(inside) < 0.92
+
+
+def test_rows_whose_inputs_are_all_given_stay_the_models_own_without_lags():
+    X, y, times = told_by_an_input(424)
+    model = StreamingGPRegressor("fast", lags="auto", warmup=200).partial_fit(X[:400], y[:400], times=times[:400])
+    some = X[400:].copy()
+    some[12:] = np.nan
+    given, partly = (model.forecast(24, each, times=times[400:], level=80) for each in (X[400:], some))
+    for name in ("mean", "mean-lo-80", "mean-hi-80"):
+        np.testing.assert_allclose(partly[name][:12], given[name][:12], rtol=1e-9)
+    # A regression knows only lines and lags, and would be off by the noise of these.
+    np.testing.assert_allclose(given["mean"], y[400:], atol=5.0 * 0.3)
+    state = model._learner.state
+    model._learner.state = replace(state, recent=None)
+    alone = model.forecast(24, some, times=times[400:])
+    np.testing.assert_allclose(alone["mean"][:12], partly["mean"][:12], rtol=1e-9)
+    assert np.abs(alone["mean"] - partly["mean"])[13:].max() > 1.0
 
 
 def test_rows_kept_without_lags_are_the_same_by_chunks_single_rows_and_after_a_restart(tmp_path: Path):
