@@ -1,5 +1,6 @@
 """Forecasts of the next rows: joint draws beside closed forms, simulations and the prediction of the next row."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -313,6 +314,73 @@ def test_forecasts_of_chunks_single_rows_and_a_resumed_stream_are_the_same(tmp_p
         np.testing.assert_allclose(frame.to_numpy(), frames[0].to_numpy(), rtol=1e-9)
     first = whole.predict_one(X[0])
     np.testing.assert_allclose(frames[0]["mean"][0], first[0], atol=5.0 * float(first[1]) / np.sqrt(1_000))
+
+
+def told_by_an_input(n: int = 600) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return hours whose input tells the target, and has a season of a day."""
+    rng, hours = np.random.default_rng(0), np.arange(n)
+    drift = np.zeros(n)
+    for i in range(1, n):
+        drift[i] = 0.9 * drift[i - 1] + rng.normal()
+    X = (15.0 + 6.0 * np.sin(2.0 * np.pi * hours / 24) + drift)[:, None]
+    y = 50.0 + 3.0 * X[:, 0] + 0.3 * rng.normal(size=n)
+    return X, y, np.datetime64("2024-01-01", "s") + 3_600 * hours
+
+
+def test_inputs_that_tell_the_season_but_not_tomorrow_lose_nothing_to_yesterdays_value():
+    X, y, times = told_by_an_input(900)
+    model, unknown = StreamingGPRegressor("fast", lags="auto", warmup=300), np.full((24, 1), np.nan)
+    ours, naive, inside, learnt = [], [], [], 0
+    for at in range(400, 876, 17):
+        model.partial_fit(X[learnt:at], y[learnt:at], times=times[learnt:at])
+        learnt, came = at, y[at : at + 24]
+        frame = model.forecast(24, unknown, times=times[at : at + 24], level=80)
+        ours.append(frame["mean"].to_numpy() - came)
+        naive.append(y[at - 24 : at] - came)
+        inside.append((frame["mean-lo-80"].to_numpy() <= came) & (came <= frame["mean-hi-80"].to_numpy()))
+    assert not model._learner.state.inputs.lags  # the input says all that the last target does
+    ours, naive = (np.sqrt(np.mean(np.square(each), axis=0)) for each in (ours, naive))
+    assert np.mean(ours <= naive) > 0.9 and ours.mean() < 0.95 * naive.mean()
+    assert 0.7 < np.mean(inside) < 0.92
+
+
+def test_rows_whose_inputs_are_all_given_stay_the_models_own_without_lags():
+    X, y, times = told_by_an_input(424)
+    model = StreamingGPRegressor("fast", lags="auto", warmup=200).partial_fit(X[:400], y[:400], times=times[:400])
+    some = X[400:].copy()
+    some[12:] = np.nan
+    given, partly = (model.forecast(24, each, times=times[400:], level=80) for each in (X[400:], some))
+    for name in ("mean", "mean-lo-80", "mean-hi-80"):
+        np.testing.assert_allclose(partly[name][:12], given[name][:12], rtol=1e-9)
+    # A regression knows only lines and lags, and would be off by the noise of these.
+    np.testing.assert_allclose(given["mean"], y[400:], atol=5.0 * 0.3)
+    state = model._learner.state
+    model._learner.state = replace(state, recent=None)
+    alone = model.forecast(24, some, times=times[400:])
+    np.testing.assert_allclose(alone["mean"][:12], partly["mean"][:12], rtol=1e-9)
+    assert np.abs(alone["mean"] - partly["mean"])[13:].max() > 1.0
+
+
+def test_rows_kept_without_lags_are_the_same_by_chunks_single_rows_and_after_a_restart(tmp_path: Path):
+    X, y, times = told_by_an_input(420)
+    y[[100, 250, 330, 331]] = np.nan
+    X[250] = np.nan  # the first gap, which no row by itself may have
+    y[300] = 1e4
+    whole, pieces = (StreamingGPRegressor("fast", lags="auto", warmup=200) for _ in range(2))
+    whole.partial_fit(X, y, times=times)
+    pieces.partial_fit(X[:260], y[:260], times=times[:260]).save(tmp_path / "kept")
+    resumed = StreamingGPRegressor.load(tmp_path / "kept")
+    for row in range(260, 420):
+        pieces.learn_one(X[row], y[row], time=times[row])
+        resumed.partial_fit(X[row : row + 1], y[row : row + 1], times=times[row : row + 1])
+    states = [model._learner.state for model in (whole, pieces, resumed)]
+    assert not states[0].inputs.lags
+    expected = states[0].recent
+    assert expected is not None and len(expected.y) == 420 and np.isfinite(expected.y).all()
+    assert expected.y.max() < 200.0  # something stands for the glitch
+    for state in states[1:]:
+        np.testing.assert_allclose(state.recent.y, expected.y, rtol=1e-9)
+        np.testing.assert_allclose(state.recent.X, expected.X, rtol=1e-9)
 
 
 def test_kept_rows_of_another_width_are_no_checkpoint():

@@ -136,7 +136,7 @@ class Driver:
         predictive, seen = self.predict(X, times), self._see(X, self._unknown)
         if not seen.read.are_whole:
             self._imputed += int(np.isnan(X).sum())
-        if self._inputs.lags:
+        if self._needs_targets:
             mean = np.asarray(predictive.mean)
             self._inputs, self._seen = replace(self._inputs, lags=self._inputs.lags.learn(mean)), None
             if self._state.recent is not None:
@@ -237,9 +237,8 @@ class Driver:
             self._unread.append(seen.read.X)
         else:
             self._imputed += int(np.isnan(rows.X).sum())
-        lags = seen.known.lags
-        if lags:
-            stand, outliers = past, None
+        if self._needs_targets:
+            lags, stand, outliers = seen.known.lags, past, None
             if info.flagged is not None and (info.flagged.any() or lags.outliers.is_waiting):
                 means, flagged = np.asarray(info.predictive.mean), np.asarray(info.flagged)
                 stand, outliers = lags.standing_in(rows.y, means, flagged, self._settings.rows_ahead)
@@ -252,13 +251,18 @@ class Driver:
             self._settle()
         return info
 
+    @property
+    def _needs_targets(self) -> bool:
+        """Whether targets are kept for later rows: as their lags, or for forecasts."""
+        return bool(self._inputs.lags) or self._state.recent is not None
+
     def _predicted_singly(self, seen: Seen, times: np.ndarray | None) -> Any:
         """Return what is to be known of the prediction of a row that is learnt by itself; None: nothing."""
         if self._row is None:
             return None
         if self._range is not None or self._correlation is not None:
             return self._predicted(seen, times)
-        needs_mean = self._state.reservoir is not None or self._inputs.lags
+        needs_mean = self._state.reservoir is not None or self._needs_targets
         return self._row.moments(seen.taken, times, seen.read.extra) if needs_mean else None
 
     def _noted(self, seen: Seen, rows: RawRows, info: Info, predicted: Any) -> Info:

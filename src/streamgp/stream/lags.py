@@ -113,8 +113,6 @@ class LaggedTargets:
 
         Where `standing_in` replaced some, its `outliers` come with them.
         """
-        if not self.lags:
-            return self
         known = np.concatenate([self.last, y])
         return replace(self, last=known[len(y) :], outliers=self.outliers if outliers is None else outliers)
 
@@ -129,10 +127,8 @@ class LaggedTargets:
 
         What was `predicted` of each was so many rows `ahead` of the last one that was known.
         """
-        if not self.lags:
-            return y, self.outliers
         # Only then does the prediction of the row after an outlier tell what would have come of another stand-in.
-        expected = predicted if min(self.lags) + ahead == 2 else [None] * len(y)
+        expected = predicted if self.lags and min(self.lags) + ahead == 2 else [None] * len(y)
         past, outliers = y.copy(), self.outliers
         for row, target in enumerate(y):
             if is_outlier[row]:

@@ -119,7 +119,7 @@ def _pass_over(settings: StreamSettings, state: StreamState, rows: RawRows, prog
         wide = state.inputs.lags.widen(X, rows.y)  # no row of a batch is a lag of another
         info = _described(state, predict_rows(settings, state, wide, rows.times, extra))
     counted = replace(state, imputed_values=state.imputed_values + int(np.isnan(rows.X).sum()))
-    if _looking_back(settings, state) and state.rows:
+    if state.rows and (_looking_back(settings, state) or state.recent is not None):
         expected = settings.task.expected_lags(info.predictive, rows.X)
         known = settings.task.as_lags(rows.y, rows.X)
         past = np.where(np.isnan(rows.y), expected, known)

@@ -31,7 +31,8 @@ def draw_paths(
     """Draw n paths of the targets of the next h rows, jointly, in the units of the targets.
 
     Where past targets are inputs, each step after the first is what the model and a regression of that step say
-    together: see `streamgp.stream.direct_steps`.
+    together: see `streamgp.stream.direct_steps`. Without lags so is that of a row with inputs missing, if the clock
+    has a season; all that the model needs for another row it is given.
 
     Parameters
     ----------
@@ -65,13 +66,13 @@ def draw_paths(
             y = paths.step(state.inputs.standardised(wide), gaps[step])
             found[:, step] = mean + scale * paths.recalibrated(y)
             past = np.concatenate([past[:, 1:], mean + scale * y[:, None]], axis=1)
-        if state.recent is not None:
-            ahead = state.inputs.coded(X)
-            regressed = direct(
-                state.recent, ahead, _seasons(state), state.inputs.categories.of_calendar(ahead.shape[1])
-            )
-            found = averaged(found, regressed)[:n]
-    return settings.target_map.inverse(found)
+        ahead = state.inputs.coded(X)
+        unsure = np.isnan(ahead).any(axis=1) | bool(lags)  # rows of which the model is not given all inputs
+        if state.recent is not None and unsure.any():
+            of_calendar = state.inputs.categories.of_calendar(ahead.shape[1])
+            regressed = direct(state.recent, ahead, _seasons(state), of_calendar)
+            found = averaged(found, regressed._replace(var=np.where(unsure[:, None], regressed.var, np.inf)))
+    return settings.target_map.inverse(found[:n])
 
 
 def _seasons(state: StreamState) -> list[int]:

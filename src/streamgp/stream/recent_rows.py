@@ -1,4 +1,4 @@
-"""The last rows of a stream with past targets among its inputs, for regressions of targets many rows ahead."""
+"""The last rows of a stream with lags or a season, for regressions of targets many rows ahead."""
 
 from dataclasses import dataclass
 

@@ -62,7 +62,8 @@ class StreamState:
     reservoir
         The rows that new experts are fitted to, as the model takes them; None where none ever are.
     recent
-        The last rows, where past targets are inputs, for forecasts many rows ahead; None in the warm-up.
+        The last rows, where past targets are inputs or the clock has a season, for forecasts many rows ahead; None in
+        the warm-up.
     sample
         A uniform sample of the rows learnt; None in the warm-up, whose rows are all kept.
     errors

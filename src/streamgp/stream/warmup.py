@@ -145,7 +145,9 @@ def rebuild(settings: StreamSettings, state: StreamState, progress: Progress) ->
         sample = RowSample.empty(inputs.shape[1], settings.num_outputs)
         glitches = (usual != y).any(axis=1)
         rebuilt = replace(
-            rebuilt, sample=sample.offer(learnt, glitches[h:]), recent=_recent(settings, state, X, usual)
+            rebuilt,
+            sample=sample.offer(learnt, glitches[h:]),
+            recent=_recent(settings, replace(state, seasons=rebuilt.seasons), X, usual),
         )
         if settings.transforms:
             target_range = TargetRange.empty(settings.num_outputs).learn(y, glitches)[0]
@@ -217,12 +219,13 @@ def _whole_clock(settings: StreamSettings, state: StreamState, passed: PassedRow
 def _recent(settings: StreamSettings, state: StreamState, X: np.ndarray, usual: np.ndarray) -> RecentRows | None:
     """Return the rows of the warm-up, those passed over among them, where forecasts are to be regressed on such rows.
 
-    The papers' models are asked for later rows as they are.
+    So they are where past targets are inputs, and where the clock has a season that the other inputs may tell today,
+    but not tomorrow. The papers' models are asked for later rows as they are.
     """
-    lags = state.inputs.lags.lags
-    if settings.horizon or not lags or not settings.spec.robust or not isinstance(settings.family, PathFamily):
+    periods = state.inputs.lags.lags or [season for season, _ in state.seasons]
+    if settings.horizon or not periods or not settings.spec.robust or not isinstance(settings.family, PathFamily):
         return None
-    y = state.passed.whole(usual, max(lags))
+    y = state.passed.whole(usual, max(periods))
     rows = np.full((len(y), X.shape[1]), np.nan)
     rows[state.passed.places(len(X))] = X
     return RecentRows(rows[:0], y[:0]).learn(rows, y)

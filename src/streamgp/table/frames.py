@@ -37,8 +37,7 @@ class FrameLike:
 
         With `aligned`, its rows are those that were given, and have their index.
         """
-        plain = {name: each.tolist() if _of_objects(each) else each for name, each in columns.items()}
-        frame = nw.from_dict(plain, backend=self.backend)
+        frame = nw.from_dict({name: _plain(each) for name, each in columns.items()}, backend=self.backend)
         if not frame.implementation.is_pandas_like():
             floats = [name for name, dtype in frame.schema.items() if dtype.is_float()]
             frame = frame.with_columns(nw.col(name).fill_nan(None) for name in floats)
@@ -48,5 +47,10 @@ class FrameLike:
         return native
 
 
-def _of_objects(column: Any) -> bool:
-    return isinstance(column, np.ndarray) and column.dtype == object
+def _plain(column: Any) -> Any:
+    """Return a column as every make takes it: Polars has no arrays of objects, nor dates in units above the ms."""
+    if not isinstance(column, np.ndarray):
+        return column
+    if column.dtype.kind == "M" and np.datetime_data(column.dtype)[0] not in ("ms", "us", "ns"):
+        return column.astype("datetime64[ms]")
+    return column.tolist() if column.dtype == object else column
