@@ -5,6 +5,7 @@ from streamgp_papers.bank import Family
 from streamgp_papers.kinds import Claim, Reproduction, Use
 from streamgp_papers.mixing import Mix
 from streamgp_papers.regret import LENGTHS, run_check
+from streamgp_papers.running_times import run_times
 from streamgp_papers.stream import run_stream
 
 PAPER = "Lu, Karanikolas and Giannakis (2022)"
@@ -66,6 +67,19 @@ REGRESSION = Reproduction(
         "is the mean square of its last 100 errors, which is ours, since it has none. The paper's running times are "
         "those of another machine.",
     ),
+)
+
+TIMES = Reproduction(
+    name="ie-gp-times",
+    source=f"{PAPER}, 7.1, Fig. 4",
+    shows="Running times of the models of ie-gp-regression, each alone, as ratios.",
+    uses=REGRESSION.uses[:3],
+    work=run_times,
+    settings=REGRESSION.settings,
+    metrics=("seconds",),
+    trials=5,
+    paper_trials=101,
+    pictures=(),
 )
 
 
