@@ -179,22 +179,31 @@ def _compare(
         words = f"{result.label(ahead)} over {claim.number:g}: {_signed(float(np.median(gain)))}"
         return words, assess_claim(gain, claim.always), ""
     gain = compute_gains(metric, (claim.times * values[ahead]).tolist(), values[behind].tolist())
-    return _tell_gain(result, metric, (ahead, behind), values), assess_claim(gain, claim.always), behind
+    words = _tell_gain(result, metric, (ahead, behind), values)
+    if not claim.always:
+        words += _in_percent(metric, values[ahead], values[behind])
+    return words, assess_claim(gain, claim.always), behind
 
 
 def _tell_gain(
     result: ReproductionResult, metric: str, pair: tuple[str, str], values: Mapping[str, np.ndarray]
 ) -> str:
-    """Say by how much the first is better: of times, how often they are as long; of errors, in percent as well."""
+    """Say by how much the first is better; of times, how often they are as long."""
     ahead, behind = (values[model] for model in pair)
     first, second = (result.label(model) for model in pair)
     if metric == "seconds":
         return f"{second} takes {number(float(np.median(behind / ahead)))} times as long as {first}"
-    words = f"{first} over {second}: {_signed(float(np.median(compute_gains(metric, ahead.tolist(), behind.tolist()))))}"
+    gain = compute_gains(metric, ahead.tolist(), behind.tolist())
+    return f"{first} over {second}: {_signed(float(np.median(gain)))}"
+
+
+def _in_percent(metric: str, ahead: np.ndarray, behind: np.ndarray) -> str:
+    """Say by how many percent of the other score; nothing of log densities and times, and of what is not positive."""
     scale = float(np.median(behind))
-    if higher_is_better(metric) or not np.isfinite(scale) or scale <= 0.0:
-        return words
-    return f"{words} ({float(np.median(behind - ahead)) / scale:+.0%})"
+    if higher_is_better(metric) or metric in ("seconds", "exponent") or not np.isfinite(scale) or scale <= 0.0:
+        return ""
+    share = float(np.median(behind - ahead)) / scale
+    return f" ({share:+.{0 if abs(share) >= 0.1 else 1}%})"
 
 
 def _no_better_than_control(result: ReproductionResult, data: str, model: str, metric: str) -> str:

@@ -110,7 +110,7 @@ def _switching(seed: int, lengths: Sequence[int]) -> dict[str, Any]:
 def _counterexamples() -> dict[str, Any]:
     """Measure the regret where Lemmas 2 and 3 are false as printed; nothing is random.
 
-    Lemma 2: all experts but one fail at each row, and which one does not switches six times. Lemma 3: two experts with
+    Lemma 2: all experts but one fail at each row; the one that does not switches six times. Lemma 3: two experts with
     one constant feature, 500 targets of 10 and then 500 of -10.
     """
     T = COUNTER_ROWS

@@ -36,9 +36,7 @@ def run_times(
     inputs, targets = standardise(X, y, warmup)
 
     def ensemble(mix: Mix) -> Callable[[], object]:
-        mine = [
-            replace(family, moving=(bool(mix.moving),)) for family in families if family.name in mix.families
-        ]
+        mine = [replace(family, moving=(bool(mix.moving),)) for family in families if family.name in mix.families]
 
         def run() -> object:
             experts, members = fit_experts(mine, inputs[:warmup], targets[:warmup], seed)

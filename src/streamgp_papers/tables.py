@@ -95,7 +95,10 @@ def scores_table(result: ReproductionResult) -> Table:
         for i, model in enumerate(models):
             about = (DATASETS[data].title, f"{first['rows']:,}") if i == 0 else ("", "")
             table.add_row(
-                *about, result.label(model), *(column.get(model, "") for column in columns), end_section=i == len(models) - 1
+                *about,
+                result.label(model),
+                *(column.get(model, "") for column in columns),
+                end_section=i == len(models) - 1,
             )
     return table
 
@@ -115,9 +118,7 @@ def claims_table(result: ReproductionResult) -> Table:
     """Tabulate the paper's statements, the gains by which they hold, and the verdicts."""
     table = _table("What the paper says", "statement", "data", "score", "gain", "verdict", "why")
     for one in assess_claims(result):
-        table.add_row(
-            one.claim.text, DATASETS[one.data].title, one.claim.metric, one.gain, *_words(one.verdict)
-        )
+        table.add_row(one.claim.text, DATASETS[one.data].title, one.claim.metric, one.gain, *_words(one.verdict))
     return table
 
 

@@ -24,12 +24,12 @@ RULES = (
     f"standard errors beyond it. Else it is better or worse than the paper's; of a baseline it is not reproduced "
     f"either way. The floors are ours, and all there is where a paper prints no deviation.",
     f"A statement is reproduced where a one-sided Wilcoxon signed-rank test over the seeds finds for it at "
-    f"{LEVEL:.0%}, not reproduced where it finds for the opposite, else undecided. With five trials .031 is the least "
-    f"p that there is. A lemma must hold in every trial.",
-    "A statement that scores are close is tested in the same way: by how much they are closer, seed by seed, than the "
-    "limit that stands beside it. The limit is ours, since the papers state none.",
-    f"With fewer than {TESTED_FROM} trials a verdict is undecided. What all trials agree on is shown, with its level: a "
-    f"half to the power of their number.",
+    f"{LEVEL:.0%}, not reproduced where it finds for the opposite, else undecided. With five trials .031 is the "
+    f"least p that there is. A lemma must hold in every trial.",
+    "A statement that scores are close is tested in the same way: by how much they are closer, seed by seed, than "
+    "the limit that stands beside it. The limit is ours, since the papers state none.",
+    f"With fewer than {TESTED_FROM} trials a verdict is undecided. What all trials agree on is shown, with its "
+    f"level: a half to the power of their number.",
     "A figure or a statement is not comparable on data that stand in for the paper's, are made up in their place or "
     "have other inputs or another size, on a part of the rows, where the paper leaves open what decides, where the "
     "protocol of its models is another here, and where it is won over a model that is no better than a control that "
