@@ -145,7 +145,7 @@ def assess(result: ReproductionResult, claim: Claim, one: Shown) -> tuple[str, V
         return "", Verdict(NOT_COMPARABLE, "no run has its models", NOT_COMPARABLE)
     words, found, won_over = _compare(result, claim, one.data, claim.metric, (first, second))
     doubts = [result.obstacle(one), claim.doubt]
-    if found.word == REPRODUCED and won_over:
+    if found.word == REPRODUCED and won_over and claim.metric != "seconds":
         doubts.append(_no_better_than_control(result, one.data, won_over, claim.metric))
     if other := result.reproduction.beside.get(claim.metric):
         told = tell_finding(_compare(result, claim, one.data, other, (first, second))[1])

@@ -171,12 +171,12 @@ REGRET = Reproduction(
         ),
         *(
             _under(
-                "regret is O(log T)",
+                "regret is O(log T): a log curve fits better than a line",
                 "iegp-sines",
                 "misfit",
                 f"{what}: a + b log T",
                 f"{what}: a + b T",
-                open="a bound for all T, which these lengths cannot decide; a log curve fits better than a line",
+                open="a bound for all T, which these lengths cannot decide",
             )
             for what in ("kernels", "bases")
         ),

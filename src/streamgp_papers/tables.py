@@ -123,7 +123,7 @@ def claims_table(result: ReproductionResult) -> Table:
 
 
 def counts_table(results: Iterable[ReproductionResult]) -> Table:
-    """Count the verdicts by word; of what is not comparable, what our runs show is counted in brackets."""
+    """Count the verdicts by word and, of what is not comparable, by what our runs show."""
     figures, claims = "figures of the papers' own methods", "statements"
     baselines = "figures of their baselines"
     verdicts: dict[str, list[Verdict]] = {figures: [], baselines: [], claims: []}
@@ -131,7 +131,7 @@ def counts_table(results: Iterable[ReproductionResult]) -> Table:
         for one in assess_figures(result):
             verdicts[baselines if one.figure.baseline else figures].append(one.verdict)
         verdicts[claims] += [one.verdict for one in assess_claims(result)]
-    table = _table("Verdicts", "", "all", *WORDS, "of these, here: yes", "no", "undecided")
+    table = _table("Verdicts", "", "all", *WORDS, "here: yes", "here: no", "here: undecided")
     for name, each in verdicts.items():
         words = Counter(verdict.word for verdict in each)
         here = Counter(verdict.found for verdict in each if verdict.word == NOT_COMPARABLE)
