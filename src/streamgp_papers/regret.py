@@ -144,7 +144,7 @@ def _counterexamples() -> dict[str, Any]:
 def _mixture_loss(rule: WeightRule, losses: np.ndarray) -> float:
     """Compute the loss of the mixture of experts with these losses (T, M): what the best sequence loses is zero."""
     before = scan_rule(rule, rule.init(np.full(losses.shape[1], -np.log(losses.shape[1]))), -losses)[1].log_weights
-    return -float(np.sum(logsumexp(np.asarray(before) - losses, axis=1)))
+    return -float(np.sum(np.asarray(logsumexp(np.asarray(before) - losses, axis=1))))
 
 
 def _misfit(at: Sequence[float] | np.ndarray, values: Sequence[float | None]) -> float:

@@ -125,7 +125,7 @@ def test_a_table_from_data_to_verdicts_and_again_without_work(
     cut = invoke(*words[:-3], tmp_path / "another.json", *words[-2:])
     (line,) = [row for row in rows(cut.stdout) if row[:4] == start]
     assert line[5] == "not comparable"
-    assert line[6].startswith("110 rows, the paper's have 120; 1 trial, fewer than 5; here: ")
+    assert line[6].startswith("110 rows, the paper's have 120; 1 trial, fewer than 5; here:")
 
 
 def rows(text: str) -> list[list[str]]:

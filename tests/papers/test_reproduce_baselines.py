@@ -8,7 +8,6 @@ import polars as pl
 import pytest
 from numpy.testing import assert_allclose
 
-from streamgp.filters.dynamics import static
 from streamgp.research.multikernel import SquaredLoss
 from streamgp_papers import regret, running_times
 from streamgp_papers.bank import Family, stream
@@ -73,7 +72,7 @@ def test_each_model_is_timed_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     timed: list[list[bool]] = []
 
     def watch(experts: Any, *rows: Any) -> Any:
-        timed.append([expert.dynamics != static() for expert in experts])
+        timed.append([float(expert.dynamics.diffusion) > 0.0 for expert in experts])
         return stream(experts, *rows)
 
     monkeypatch.setattr(running_times, "stream", watch)
