@@ -5,6 +5,7 @@
 """
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +17,10 @@ from benchmarks.common.paths import DOCS, RESULTS_DIR
 from streamgp_papers.authors_run import PATH
 from streamgp_papers.catalogue import REPRODUCTIONS
 from streamgp_papers.datasets import DATASETS
+from streamgp_papers.found import ReproductionResult
 from streamgp_papers.kinds import Reproduction, Shown
-from streamgp_papers.tables import ReproductionResult, claims_table, figures_table, scores_table
+from streamgp_papers.tables import claims_table, counts_table, figures_table, scores_table
+from streamgp_papers.verdicts import RULES
 
 RESULTS = RESULTS_DIR / "reproductions"
 PAGE = DOCS / "research" / "reproduction.md"
@@ -71,7 +74,30 @@ def departures_table(found: ReproductionResult) -> str:
             change = each if before is None else each - found.values(data, before, "mse")
             error = change.std(ddof=1) / np.sqrt(len(change)) if len(change) > 1 else np.nan
             cells.append(f"{change.mean():{'' if before is None else '+'}.2f} ± {error:.2f}")
-        lines.append(f"| {name} | {' | '.join(cells)} |")
+        lines.append(f"| {found.label(name)} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def winners_table(found: ReproductionResult) -> str:
+    """Show which model has the best median of each score on each data set."""
+    lines = ["| data | least nMSE | greatest pll |", "|---|---|---|"]
+    for data in dict.fromkeys(one.data for one in found.shown):
+        models = found.models(data)
+        error, density = (
+            {model: float(np.median(found.values(data, model, metric))) for model in models}
+            for metric in ("nmse", "pll")
+        )
+        best = min(models, key=error.__getitem__), max(models, key=density.__getitem__)
+        lines.append(f"| {DATASETS[data].title} | {' | '.join(best)} |")
+    return "\n".join(lines)
+
+
+def list_table(results: Mapping[str, ReproductionResult]) -> str:
+    """List the reproductions: what they show, and how many trials were run here, are the default and the paper's."""
+    lines = ["| name | what it shows | trials run here | by default | in the paper |", "|---|---|---|---|---|"]
+    for name, one in REPRODUCTIONS.items():
+        here = results[name].trials if name in results else "none"
+        lines.append(f"| `{name}` | {one.shows} | {here} | {one.trials} | {one.paper_trials or 'none'} |")
     return "\n".join(lines)
 
 
@@ -99,6 +125,9 @@ def latent_table(found: ReproductionResult) -> str:
     for model, scores in found.of(sets[0])[0]["models"].items():
         cells = []
         for data in sets:
+            if model not in found.models(data):
+                cells.append("not run")
+                continue
             error = np.median(found.values(data, model, "error"))
             cell = f"{error:.1f}"
             if "seconds" in scores:
@@ -119,6 +148,8 @@ def _page_of(name: str, reproduction: Reproduction, found: ReproductionResult) -
         parts.append(markdown(claims_table(found)))
     if name == "doebe-fig4":
         parts.append("Log density (moment), nats a row:\n\n" + leak_table(found))
+    if name == "doebe-fig2":
+        parts.append("The best of all ten, by median:\n\n" + winners_table(found))
     if name == "sfg-mkl-as-run":
         parts.append("Each row has one departure more than the one above it:\n\n" + departures_table(found))
     notes = "\n".join(f"- {note}" for note in reproduction.notes)
@@ -129,19 +160,20 @@ def _page_of(name: str, reproduction: Reproduction, found: ReproductionResult) -
 
 def pages() -> dict[Path, str]:
     """Return the three pages with their tables renewed."""
-    parts: dict[str, str] = {}
-    others: dict[Path, str] = {}
-    for name, reproduction in REPRODUCTIONS.items():
-        path = RESULTS / f"{name}.json"
-        if not path.exists():
-            continue
-        found = collect_runs(reproduction, json.loads(path.read_text()))
-        parts[name] = _page_of(name, reproduction, found)
-        if name == "wgpr-tables":
-            others[LOCAL] = with_tables(LOCAL, {name: local_table(found)})
-        if name == "ie-gplvm":
-            others[LATENT] = with_tables(LATENT, {name: latent_table(found)})
-    return {PAGE: with_tables(PAGE, parts), **others}
+    results = {
+        name: collect_runs(reproduction, json.loads(path.read_text()))
+        for name, reproduction in REPRODUCTIONS.items()
+        if (path := RESULTS / f"{name}.json").exists()
+    }
+    parts = {name: _page_of(name, REPRODUCTIONS[name], found) for name, found in results.items()}
+    parts["list"] = list_table(results)
+    parts["rules"] = "\n".join(f"- {rule}" for rule in RULES)
+    parts["counts"] = markdown(counts_table(results.values()))
+    return {
+        PAGE: with_tables(PAGE, parts),
+        LOCAL: with_tables(LOCAL, {"wgpr-tables": local_table(results["wgpr-tables"])}),
+        LATENT: with_tables(LATENT, {"ie-gplvm": latent_table(results["ie-gplvm"])}),
+    }
 
 
 def main() -> None:

@@ -23,6 +23,7 @@ REPRODUCTIONS: dict[str, Reproduction] = {
         doebe.LARGE,
         doebe.OPTIMISED,
         iegp.REGRESSION,
+        iegp.TIMES,
         iegp.REGRET,
         classification.IE_GP,
         classification.DOEBE,

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from streamgp_papers.datasets import DATASETS
-from streamgp_papers.tables import ReproductionResult
+from streamgp_papers.found import ReproductionResult
 
 # Paul Tol's muted scheme ("Colour schemes", 2021), as in the report of a run.
 _COLOURS = (

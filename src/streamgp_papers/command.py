@@ -8,7 +8,7 @@ import typer
 from streamgp.app.console import names, sentences
 
 if TYPE_CHECKING:
-    from streamgp_papers.tables import ReproductionResult
+    from streamgp_papers.found import ReproductionResult
 
 
 def reproduce(
@@ -41,9 +41,10 @@ def reproduce(
         from streamgp.numerics.compiled_programs import keep_compiled_programs
         from streamgp_papers.catalogue import REPRODUCTIONS, find, print_list
         from streamgp_papers.data_files import describe_source
+        from streamgp_papers.found import ReproductionResult
         from streamgp_papers.kinds import choose_data, plan_trials
         from streamgp_papers.runner import ResultsFile, available_cores, run_all
-        from streamgp_papers.tables import ReproductionResult, print_result
+        from streamgp_papers.tables import print_result
 
         console = Console()
         if not console.is_terminal:

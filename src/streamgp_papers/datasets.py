@@ -37,6 +37,8 @@ class DataSet:
         Columns of the file that are neither input nor target.
     note
         The difference from the paper's data, if there is one.
+    doubt
+        The reason why it may not be the paper's data, whatever its size.
     generate
         A function that makes so many rows; None where the run itself makes them.
     target
@@ -56,6 +58,7 @@ class DataSet:
     file: str = ""
     drop: tuple[str, ...] = ()
     note: str = ""
+    doubt: str = ""
     generate: Callable[[int], Stream] | None = None
     target: str = "y"
     order: str = ""
@@ -91,11 +94,13 @@ DATASETS: dict[str, DataSet] = {
         5_000,
         2,
         f"generated: one rule for {STATIC_ROWS:,} rows, which then walks (Waxman and Djuric 2024, 5.2)",
+        doubt="made up here by the paper's recipe",
         generate=constructed,
     ),
     "iegp-bands": DataSet("Sines, 30 rows", 30, 1, "generated: sin 2x + sin 3x, x ~ N(0, 1)"),
     "iegp-sines": DataSet("Sines", 1_600, 1, "generated: sin 2x + sin 3x, x ~ N(0, 100)"),
     "iegp-switching": DataSet("Switching GPs", 1_600, 1, "generated: two Gaussian processes, one after the other"),
+    "iegp-counterexamples": DataSet("Counterexamples", 1_000, 1, "made for the lemmas, see regret.md"),
     "elevators": DataSet(
         "Elevators",
         16_599,
@@ -149,7 +154,14 @@ DATASETS: dict[str, DataSet] = {
         "air_quality_raker.parquet",
         note="13 inputs here, as its distributors have it; the paper says 12",
     ),
-    "twitter": DataSet("Twitter", 13_813, 77, f"Kawala et al. (2013), {RAKER}", "twitter_buzz.parquet"),
+    "twitter": DataSet(
+        "Twitter",
+        13_813,
+        77,
+        f"Kawala et al. (2013), {RAKER}",
+        "twitter_buzz.parquet",
+        doubt="the paper states no size of it",
+    ),
     **{
         name: _uci(name, rows, inputs)
         for name, rows, inputs in (
@@ -273,7 +285,7 @@ DATASETS: dict[str, DataSet] = {
         "USPS, digits 0 to 4",
         5_474,
         256,
-        "Hull (1994), zip.train and zip.test of ElemStatLearn (CRAN)",
+        "Hull (1994), zip.train and zip.test of ElemStatLearn (CRAN); 5,427 rows here",
         "usps.parquet",
         ("split",),
         target="label",

@@ -25,9 +25,25 @@ class Use:
 class Claim:
     """A statement of the paper: on a data set, the best of some models has a better score than the best of others.
 
-    With `within`, the statement is that the scores of the models `ahead` are no further apart than this. With
-    `beats`, it is that the best of them is better than this number. With `always`, it is a theorem and must hold in
-    every trial. `open` is why the runs cannot decide it, whatever they show.
+    Attributes
+    ----------
+    text, data, metric
+        The statement in words, its data set and its score.
+    ahead, behind
+        The models that are better, and those they are better than.
+    within
+        The statement is instead that those `ahead` are no further apart than this; with `behind`, that the best of
+        those ahead is behind the best of the others by no more; with `number`, that it is no further from that.
+    number
+        The best of those ahead is better than this number or, with `worse`, worse.
+    times
+        The score of those ahead is better even so many times as large.
+    always
+        It is a theorem, and must hold in every trial.
+    doubt
+        The reason why our runs and the paper's cannot be compared.
+    open
+        The reason why no such runs can decide it, whatever they show.
     """
 
     text: str
@@ -36,8 +52,11 @@ class Claim:
     ahead: tuple[str, ...]
     behind: tuple[str, ...] = ()
     within: float | None = None
-    beats: float | None = None
+    number: float | None = None
+    worse: bool = False
+    times: float = 1.0
     always: bool = False
+    doubt: str = ""
     open: str = ""
 
 
@@ -72,6 +91,12 @@ class Reproduction:
         Kinds of charts to draw.
     obstacle
         The reason why no figure can be compared with the paper's; empty where there is none.
+    beside
+        For a score of the statements and figures, another one whose finding is shown as well.
+    control
+        A model that learns nothing: to win over one that is no better proves nothing.
+    labels
+        Names to print in place of those in stored runs.
     notes
         Remarks for the reader, sentence by sentence.
     """
@@ -89,6 +114,9 @@ class Reproduction:
     paper_trials: int = 10
     pictures: tuple[str, ...] = ("curves",)
     obstacle: str = ""
+    beside: Mapping[str, str] = field(default_factory=dict)
+    control: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 

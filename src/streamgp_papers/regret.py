@@ -5,11 +5,28 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.special import logsumexp
 
 from streamgp.app.outputs import RunError
+from streamgp.bases import UserFunction
+from streamgp.filters.dynamics import static
+from streamgp.models.expert import Expert
+from streamgp.models.gaussian.model import ensemble
+from streamgp.numerics.accelerator import jnp
+from streamgp.numerics.precision import float64
+from streamgp.research.regret import (
+    best_functions,
+    optimal_stay,
+    run_losses,
+    sequence_bound,
+    slots_bound,
+    switching_regret,
+)
 from streamgp.research.regret.checks import bands, static_growth, switching_growth
+from streamgp.weights import WeightRule, fixed_share, scan_rule
 
 LENGTHS = (50, 100, 200, 400, 800, 1600)
+COUNTER_ROWS = 1_000
 # A point of the grid is near the rows if a row is no further away than this.
 NEAR = 0.1
 # So many standard deviations hold 95% of a normal distribution.
@@ -17,7 +34,7 @@ Z95 = 1.959964
 
 
 def run_check(data: str, seed: int, *, directory: Path | None, rows: int | None) -> dict[str, Any]:
-    """Run one of the three checks, by the name of its data; `directory` is not used.
+    """Run one of the four checks, by the name of its data; `directory` is not used.
 
     Raises
     ------
@@ -26,6 +43,8 @@ def run_check(data: str, seed: int, *, directory: Path | None, rows: int | None)
     """
     if data == "iegp-bands":
         return _bands(seed)
+    if data == "iegp-counterexamples":
+        return _counterexamples()
     lengths = [length for length in LENGTHS if rows is None or length <= rows]
     if len(lengths) < 3:
         raise RunError(f"{data}: expected at least {LENGTHS[2]} rows for three lengths of the stream, got {rows}")
@@ -86,6 +105,46 @@ def _switching(seed: int, lengths: Sequence[int]) -> dict[str, Any]:
     models = {name: {"regret_per_row": values[-1]} for name, values in lines.items()}
     models |= {f"{name}, shortest stream": {"regret_per_row": lines[name][0]} for name in [*lines][:3]}
     return {"rows": max(lengths), "inputs": 1, "models": models, "regret": _lines(lengths, lines)}
+
+
+def _counterexamples() -> dict[str, Any]:
+    """Measure the regret where Lemmas 2 and 3 are false as printed; nothing is random.
+
+    Lemma 2: all experts but one fail at each row; the one that does not switches six times. Lemma 3: two experts with
+    one constant feature, 500 targets of 10 and then 500 of -10.
+    """
+    T = COUNTER_ROWS
+    path = np.repeat(np.arange(7), [143] * 6 + [142])
+    losses = np.full((T, 10), 1e4)
+    losses[np.arange(T), path] = 0.0
+    lemma_2 = sequence_bound(T, 10, 6)
+    slots = np.repeat([0, 1], T // 2)
+    X, y = np.zeros((T, 1)), np.where(slots == 0, 10.0, -10.0)
+    with float64():
+        mixture = _mixture_loss(fixed_share(10, 1.0 - optimal_stay(T, 6)), losses)
+        expert = Expert(UserFunction(jnp.ones_like, 1), jnp.asarray(100.0), jnp.asarray(1.0), static())
+        model = ensemble([expert, expert], fixed_share(2, 1.0 - optimal_stay(T, 1)))
+        fits = best_functions(model, X, y, slots)
+        as_run, own = (
+            float(switching_regret(each.experts[np.arange(T), slots], fits, slots)[-1])
+            for each in (run_losses(model, X, y), run_losses(model, X, y, slots))
+        )
+    norms = [100.0 * fit.squared_norm for fit in fits]
+    regrets = {
+        "switching experts": mixture,
+        "Lemma 2's bound, as printed": lemma_2 - 6.0 * np.log(9.0),
+        "Lemma 2's bound, corrected": lemma_2,
+        "SIE-GP's experts": as_run,
+        "experts of their own slots": own,
+        "Lemma 3's bound": slots_bound(T, norms, 100.0, 1, curvature=1.0),
+    }
+    return {"rows": T, "inputs": 1, "models": {name: {"regret": float(each)} for name, each in regrets.items()}}
+
+
+def _mixture_loss(rule: WeightRule, losses: np.ndarray) -> float:
+    """Compute the loss of the mixture of experts with these losses (T, M): what the best sequence loses is zero."""
+    before = scan_rule(rule, rule.init(np.full(losses.shape[1], -np.log(losses.shape[1]))), -losses)[1].log_weights
+    return -float(np.sum(np.asarray(logsumexp(np.asarray(before) - losses, axis=1))))
 
 
 def _misfit(at: Sequence[float] | np.ndarray, values: Sequence[float | None]) -> float:

@@ -26,17 +26,15 @@ from streamgp_papers.classification_baselines import NAMES, ClassificationData, 
 from streamgp_papers.classification_stream import LOGISTIC, ClassificationScorer, stream_classes
 from streamgp_papers.data_files import load
 from streamgp_papers.datasets import DATASETS
-from streamgp_papers.kinds import Claim, Shown
+from streamgp_papers.found import ReproductionResult, assess
+from streamgp_papers.kinds import Claim, Reproduction, Shown
 from streamgp_papers.mixing import Mix
 from streamgp_papers.stream import score
-from streamgp_papers.tables import ReproductionResult, assess
 from streamgp_papers.verdicts import (
     NOT_COMPARABLE,
     NOT_REPRODUCED,
     REPRODUCED,
     UNDECIDED,
-    Figure,
-    assess_figure,
     compute_gains,
 )
 
@@ -237,56 +235,97 @@ def test_an_experiment_from_data_to_verdicts(small: Path):
     assert last["error_all"] == pytest.approx(100.0 * (np.sum(Y[1:] != Y[:-1]) + 1) / ROWS)
     assert set(run["models"]["IE-GP"]) == {"error", "log_loss", "error_all", "log_loss_all", "seconds"}
     both = [run["models"][name]["error"] for name in ("IE-GP", "SIE-GP")]
-    word = "reproduced" if np.ptp(both) <= 1.0 else "not reproduced"
+    apart = f"apart: {np.ptp(both):.3f}, at most 1"
     assert "SIE-GP errs as IE-GP does │ Banana │ error │" in said
-    assert f"│ {word} │" in said.split(" SIE-GP errs as IE-GP does")[1][:120]
+    row = said.split("│ SIE-GP errs as IE-GP does │")[1][:160]
+    assert apart in row
+    assert "│ undecided │ 1 trial, fewer than 5; here: " + ("yes" if np.ptp(both) < 1.0 else "no") in row
     assert "Not available: musk2.parquet: Musk, 6,598 rows of 166 inputs and a target in the column label" in said
     assert (small / "out" / "labels-banana-errors.png").exists()
 
 
-def test_statements_about_a_number_and_about_models_that_are_missing():
+def make_result(trials: int, one: Reproduction = classification.IE_GP) -> ReproductionResult:
+    """Runs of two models, `here` ahead by some 2.5 points, and a third that came late; `coin` learns nothing."""
     runs = {
-        f"banana {seed}": {"rows": 5300, "models": {"here": {"error": error}, "there": {"error": 12.0}}}
-        for seed, error in enumerate((9.0, 9.5, 9.7))
+        f"banana {seed}": {
+            "rows": 5300,
+            "models": {
+                name: {"error": error, "log_loss": error}
+                for name, error in (("here", each), ("there", 12.0), ("coin", 12.0 + (-1) ** seed))
+            },
+        }
+        for seed, each in enumerate((9.0, 9.5, 9.7, 9.6, 9.4, 9.3)[:trials])
     }
     runs["banana 1"]["models"]["late"] = {"error": 1.0}  # its package came later
-    shown = Shown("banana", "banana")
-    result = ReproductionResult(classification.IE_GP, [shown], [], runs, 3, None)
-    assert result.models("banana") == ["here", "there"]
-    under = Claim("", "banana", "error", ("here", "late"), beats=10.0)
-    assert assess(result, under, shown) == ("here over 10: +0.500", (REPRODUCED, "3 of 3 trials, no test"))
-    assert assess(result, replace(under, beats=9.0), shown)[1].word == UNDECIDED
-    best = Claim("", "banana", "error", ("here",), ("there", "late"))
-    assert assess(result, best, shown)[0] == "here over there: +2.500"
+    return ReproductionResult(one, [SHOWN], [], runs, trials, None)
+
+
+SHOWN = Shown("banana", "banana")
+BEST = Claim("", "banana", "error", ("here",), ("there", "late"))
+
+
+def test_statements_about_a_number_and_about_models_that_are_missing():
+    result = make_result(6)
+    assert result.models("banana") == ["here", "there", "coin"]
+    under = Claim("", "banana", "error", ("here", "late"), number=10.0)
+    assert assess(result, under, SHOWN) == ("here over 10: +0.550", (REPRODUCED, "p = 0.016", REPRODUCED))
+    assert assess(result, replace(under, number=9.4), SHOWN)[1].word == UNDECIDED
+    assert assess(result, replace(under, worse=True), SHOWN)[1].word == NOT_REPRODUCED
+    assert assess(result, replace(under, worse=True, number=8.0), SHOWN)[1].word == REPRODUCED
+    assert assess(result, replace(under, within=1.1), SHOWN)[1].word == REPRODUCED
+    assert assess(result, BEST, SHOWN)[0] == "here over there: +2.550 (+21%)"
     none = Claim("", "banana", "error", ("here",), ("late",))
-    assert assess(result, none, shown) == ("", (NOT_COMPARABLE, "no run has its models"))
-    close = replace(best, behind=("there",), within=2.6)
-    assert assess(result, close, shown) == ("", (REPRODUCED, "they span 2.5, at most 2.6"))
-    assert assess(result, replace(close, within=2.4), shown)[1].word == NOT_REPRODUCED
-    undecidable = replace(best, behind=("there",), open="no such runs can decide it")
-    assert assess(result, undecidable, shown) == (
-        "here over there: +2.500",
-        (UNDECIDED, "no such runs can decide it"),
+    assert assess(result, none, SHOWN)[1][:2] == (NOT_COMPARABLE, "no run has its models")
+    close = replace(BEST, ahead=("there",), behind=("here",), within=3.1)
+    assert assess(result, close, SHOWN)[0] == "there behind here: 2.550, at most 3.1"
+    assert assess(result, close, SHOWN)[1].word == REPRODUCED
+    assert assess(result, replace(close, within=2.2), SHOWN)[1].word == NOT_REPRODUCED
+    span = replace(close, ahead=("there", "here"), behind=(), within=2.2)
+    assert assess(result, span, SHOWN)[:1] == ("apart: 2.550, at most 2.2",)
+    assert assess(result, span, SHOWN)[1].word == NOT_REPRODUCED
+    assert assess(result, replace(BEST, times=1.2), SHOWN)[1].word == REPRODUCED
+    assert assess(result, replace(BEST, times=1.4), SHOWN)[1].word == NOT_REPRODUCED
+
+
+def test_what_was_found_is_shown_beside_every_reason_to_doubt():
+    result, few = make_result(6), make_result(3)
+    assert assess(few, BEST, SHOWN)[1][:2] == (
+        UNDECIDED,
+        "3 trials, fewer than 5; here: yes, 3 of 3 trials, level 0.125",
     )
-    runs["banana 0"]["inputs"] = 3
-    word, why = assess(result, undecidable, shown)[1]
-    assert word == NOT_COMPARABLE and why.startswith("3 inputs, the paper's have 2; here: yes")
+    open_claim = replace(BEST, open="no such runs can decide it")
+    assert assess(result, open_claim, SHOWN)[1][:2] == (UNDECIDED, "no such runs can decide it; here: yes, p = 0.016")
+    doubtful = replace(open_claim, doubt="other rates")
+    word, why, found = assess(result, doubtful, SHOWN)[1]
+    assert (word, found) == (NOT_COMPARABLE, REPRODUCED) and why.startswith("other rates; no such runs")
+    result.runs["banana 0"]["inputs"] = 3  # pyright: ignore[reportIndexIssue]
+    word, why, _ = assess(result, doubtful, SHOWN)[1]
+    assert word == NOT_COMPARABLE and why.startswith("3 inputs, the paper's have 2; other rates; no such")
+
+
+def test_a_win_over_what_learns_nothing_and_the_finding_of_another_score():
+    watched = replace(classification.IE_GP, control="coin", beside={"error": "log_loss"}, labels={"here": "ours"})
+    result = make_result(6, watched)
+    gain, verdict = assess(result, BEST, SHOWN)
+    assert gain.startswith("ours over there")
+    why = "there is not ahead of 'coin' (p = 0.66); here: yes, p = 0.016; by log_loss: yes, p = 0.016"
+    assert verdict == (NOT_COMPARABLE, why, REPRODUCED)
+    ahead = {name: run["models"]["coin"].update(error=13.0) for name, run in result.runs.items()}
+    assert ahead and assess(result, BEST, SHOWN)[1].word == REPRODUCED
 
 
 def test_inputs_that_never_change_may_be_left_out():
     runs = {"ionosphere 0": {"rows": 351, "inputs": 33, "models": {"here": {"error": 1.0}}}}
     shown = Shown("ionosphere", "ionosphere")
     result = ReproductionResult(classification.IE_GP, [shown], [], runs, 1, None)
-    assert result.obstacle(shown) is None
+    assert result.obstacle(shown) == ""
     runs["ionosphere 0"]["inputs"] = 32
     assert result.obstacle(shown) == "32 inputs, the paper's have 34"
 
 
-def test_differences_by_rounding_are_none_and_doubtful_figures_are_not_compared():
+def test_differences_by_rounding_are_none():
     assert compute_gains("error", [1.0, 2.0], [1.0 + 1e-15, 3.0]).tolist() == [0.0, 1.0]
     assert compute_gains("error", [np.inf, 2.0], [np.inf, np.inf]).tolist() == [0.0, np.inf]
-    doubtful = Figure(1.0, doubt="it is of other data")
-    assert assess_figure("error", [1.0, 1.0], doubtful, None) == (NOT_COMPARABLE, "it is of other data")
 
 
 def test_other_labels_and_too_few_rows_are_one_sentence(small: Path):

@@ -21,10 +21,11 @@ from streamgp_papers.verdicts import (
     UNDECIDED,
     WORSE,
     Figure,
+    Verdict,
     assess_claim,
     assess_figure,
-    assess_similarity,
     compute_gains,
+    qualify,
 )
 
 pytestmark = pytest.mark.papers
@@ -191,9 +192,29 @@ TRIALS = [0.4, 0.6, 0.4, 0.6, 0.4, 0.6, 0.9]
 def test_a_figure_is_assessed_by_a_tolerance_that_our_noise_does_not_widen(
     metric: str, ours: list[float], paper: Figure, word: str
 ):
-    assert assess_figure(metric, ours, paper, None).word == word
-    assert assess_figure(metric, ours, paper, "because").word == NOT_COMPARABLE
-    assert assess_figure(metric, ours, paper, "because").why == "because"
+    assert assess_figure(metric, ours, paper).word == word
+
+
+def test_the_tolerance_is_of_the_mean_of_the_papers_trials():
+    paper = Figure(0.5, 0.1)
+    assert assess_figure("pll", [0.55], paper).word == REPRODUCED
+    assert assess_figure("pll", [0.54], paper, 16).word == REPRODUCED
+    assert assess_figure("pll", [0.55], paper, 25) == (BETTER, "+0.05 ± 0, tolerance 0.04", "")
+    assert assess_figure("pll", [0.515], paper, 10_000).word == REPRODUCED
+
+
+def test_doubts_keep_the_finding_and_change_the_word():
+    found = Verdict(REPRODUCED, "p = 0.03")
+    assert qualify(found, ("", "")) == (REPRODUCED, "p = 0.03", REPRODUCED)
+    told = "other data; other rates; here: yes, p = 0.03"
+    assert qualify(found, ("other data", "", "other rates", "other data")) == (NOT_COMPARABLE, told, REPRODUCED)
+    lost = Verdict(NOT_REPRODUCED, "p = 1")
+    assert qualify(lost, (), "a bound") == (UNDECIDED, "a bound; here: no, p = 1", NOT_REPRODUCED)
+    assert qualify(lost, ("other data",), "a bound") == (
+        NOT_COMPARABLE,
+        "other data; a bound; here: no, p = 1",
+        NOT_REPRODUCED,
+    )
 
 
 @pytest.mark.parametrize(
@@ -210,24 +231,21 @@ def test_a_figure_is_assessed_by_a_tolerance_that_our_noise_does_not_widen(
     ],
 )
 def test_a_statement_is_assessed_by_a_signed_rank_test(gain: list[float], word: str):
-    assert assess_claim(np.array(gain), None).word == word
-    assert assess_claim(np.array(gain), "because").word == NOT_COMPARABLE
+    assert assess_claim(np.array(gain)).word == word
+
+
+def test_so_few_trials_say_their_level():
+    assert assess_claim(np.ones(3)).why == "3 of 3 trials, level 0.125"
+    assert assess_claim(np.array([0.1])).why == "1 of 1 trial, level 0.5"
 
 
 def test_a_theorem_must_hold_in_every_trial():
     gain = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 0.0, -0.1])
-    assert assess_claim(gain, None).word == REPRODUCED
-    assert assess_claim(gain, None, always=True) == (NOT_REPRODUCED, "in 9 of 10 trials")
-    assert assess_claim(gain[:-1], None, always=True) == (REPRODUCED, "in 9 of 9 trials")
-    assert assess_claim(gain, "because", always=True) == (NOT_COMPARABLE, "because; here: no, in 9 of 10 trials")
+    assert assess_claim(gain).word == REPRODUCED
+    assert assess_claim(gain, always=True)[:2] == (NOT_REPRODUCED, "in 9 of 10 trials")
+    assert assess_claim(gain[:-1], always=True)[:2] == (REPRODUCED, "in 9 of 9 trials")
 
 
 def test_a_gain_has_the_sign_of_what_is_better():
     np.testing.assert_array_equal(compute_gains("pll", [1.0, 2.0], [0.0, 3.0]), [1.0, -1.0])
     np.testing.assert_array_equal(compute_gains("nmse", [1.0, 2.0], [0.0, 3.0]), [-1.0, 1.0])
-
-
-def test_scores_are_alike_within_a_span():
-    assert assess_similarity([0.5, 0.55, 0.6], 0.1001, None).word == REPRODUCED
-    assert assess_similarity([0.5, 0.55, 0.6], 0.0999, None).word == NOT_REPRODUCED
-    assert assess_similarity([0.5, 0.55, 0.6], 0.2, "because").word == NOT_COMPARABLE
