@@ -1,9 +1,12 @@
 """A leader and its standby: what was acknowledged is in both, and one of them writes."""
 
 import json
+import tarfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from io import BytesIO
 from pathlib import Path
+from threading import Event
 from time import monotonic, sleep
 from typing import Any
 
@@ -14,9 +17,10 @@ pytest.importorskip("uvicorn")
 
 from live_streams import FEATURES, KINDS, known, rows, same, working
 from paired_services import Service, in_step, services, until
-from streamgp.service.config import StreamConfig
+from streamgp.service import backup, checkpointing
 from streamgp.service.live_stream import LiveStream
 from streamgp.service.log_end import link
+from streamgp.service.payload import rows_with_inputs
 from streamgp.service.problems import Problem
 from streamgp.service.standby import shipping
 from streamgp.service.standby.shipping import entries_after, packed, unpacked
@@ -292,10 +296,47 @@ def test_a_standby_that_was_away_goes_on_from_the_archive_or_copies(
     same(known(standby.power, {}), known(leader.power, {}))
 
 
+def test_a_stream_is_copied_however_long_that_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(checkpointing, "SECONDS", 0.0)
+    monkeypatch.setattr(checkpointing, "SHARE", 1.0)
+    monkeypatch.setattr(backup, "TRIES", 3)
+    copy_log = backup._copy_log
+
+    def slowly(*paths: Path) -> int:
+        sleep(0.5)
+        return copy_log(*paths)
+
+    monkeypatch.setattr(backup, "_copy_log", slowly)
+    with working(tmp_path / "power") as stream, ThreadPoolExecutor(1) as pool:
+        (tmp_path / "power" / "stream.json").write_text(stream.config.to_json())
+        done = Event()
+
+        def load() -> None:
+            for i in range(100_000):
+                if done.is_set():
+                    return
+                stream.step(rows_with_inputs(stream.config, [{"x": {"a": 0.1, "b": i}, "y": 1.0}], True)).result(60)
+
+        loading = pool.submit(load)
+        try:
+            until(lambda: len(stream.checkpoints.positions()) > 1, "checkpoints")
+            copied = b"".join(shipping.archived(stream))
+        finally:
+            done.set()
+        loading.result(60)
+        before = stream.checkpointing.position
+        _step(stream, 0)
+        until(lambda: stream.checkpointing.position > before, "checkpoints to be written again")
+    with tarfile.open(fileobj=BytesIO(copied)) as tar:
+        tar.extractall(tmp_path / "copy", filter="data")
+    with working(tmp_path / "copy" / "stream") as copy:
+        assert copy.last_position > 2
+
+
 def test_entries_go_as_they_are(tmp_path: Path):
     with working(tmp_path / "power") as stream:
         for i in range(5):
-            stream.step(_rows(stream, i)).result(60)
+            _step(stream, i)
         found = entries_after(stream, 2, stream.log.chain_at(2) or b"")
         assert found is not None and [each[0] for each in found] == [3, 4, 5]
         document, entries = unpacked(packed({"in_step": True}, {"power": found, "empty": []}))
@@ -306,16 +347,14 @@ def test_entries_go_as_they_are(tmp_path: Path):
         assert found[0][4] == link(stream.log.chain_at(2) or b"", *found[0][:4])
 
 
-def _rows(stream: LiveStream, i: int) -> Any:
-    from streamgp.service.payload import rows_with_inputs
-
-    return rows_with_inputs(stream.config, rows(range(i, i + 1), {}), with_target=True)
+def _step(stream: LiveStream, i: int) -> None:
+    stream.step(rows_with_inputs(stream.config, rows(range(i, i + 1), {}), with_target=True)).result(60)
 
 
 def test_entries_that_do_not_fit_are_not_written(tmp_path: Path):
     with working(tmp_path / "power") as leader, working(tmp_path / "copy") as stream:
-        leader.step(_rows(leader, 0)).result(60)
-        leader.step(_rows(leader, 1)).result(60)
+        _step(leader, 0)
+        _step(leader, 1)
         found = entries_after(leader, 0, b"")
         assert found is not None
         forged = [found[0], (*found[1][:4], b"another link")]
@@ -327,4 +366,3 @@ def test_entries_that_do_not_fit_are_not_written(tmp_path: Path):
             each.result(60)
         until(lambda: stream.knowledge.position == 2, "it to be learnt")
         same(known(stream, {}), known(leader, {}))
-        assert isinstance(stream.config, StreamConfig)

@@ -143,7 +143,9 @@ def archived(stream: LiveStream) -> Iterator[bytes]:
     """Yield the bytes of a copy of a stream that is at work, as a tar file."""
     with TemporaryDirectory(prefix=".copy-", dir=stream.directory.parent) as folder:
         copy = Path(folder) / stream.config.name
-        if copy_stream(stream.directory, copy) is None:
+        with stream.checkpointing.paused():
+            position = copy_stream(stream.directory, copy)
+        if position is None:
             raise Problem(404, f"{stream.config.name} was deleted meanwhile")
         path = Path(folder) / "tar"
         with tarfile.open(path, "w") as tar:
