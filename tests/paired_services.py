@@ -97,6 +97,11 @@ def in_step(leader: Service, standby: Service) -> None:
     assert standby.standing_by is not None
     until(lambda: leader.streams.leadership.is_in_step, "the leader to wait for its standby")
     until(lambda: standby.standing_by and standby.standing_by.may_lead, "the standby to know that it has all")
-    until(lambda: standby.streams._positions() == leader.streams._positions(), "the standby to have all")
+    until(lambda: positions(standby) == positions(leader), "the standby to have all")
     for stream in standby.streams.all():
         until(lambda stream=stream: stream.knowledge.position == stream.last_position, "what came to be learnt")
+
+
+def positions(service: Service) -> dict[str, int]:
+    """Return how far the log of each stream goes."""
+    return {stream.config.name: stream.last_position for stream in service.streams.all()}

@@ -75,6 +75,9 @@ def test_a_standby_knows_what_its_leader_knows(kind: str, begin: Callable[..., S
     again = standby.post(f"{STREAM}/learn", {"rows": labels})
     assert (again["learned"], again["repeated"]) == (1, 1)
     assert standby.post(f"{STREAM}/step", sent(range(58, 62), options))["repeated"] == 2
+    if options.get("timed"):
+        early = rows(range(45, 46), options)[0] | {"id": "early"}
+        assert standby.refusal(f"{STREAM}/step", {"rows": [early]})[0] == 422
     entries = [entry.kind for entry in standby.power.log.after(0)]
     assert entries[-3:] == ["epoch", "learn", "step"]
 
@@ -118,6 +121,33 @@ def test_streams_come_and_go_with_those_of_the_leader(begin: Callable[..., Servi
     assert standby.power.config.features == ("a",)
     answer = leader.post(f"{STREAM}/step", {"rows": [{"x": {"a": 1.0}, "y": 2.0}]})
     assert standby.power.last_position == answer["position"] == 1
+
+
+@pytest.mark.parametrize("rows_before", [0, 1, 2])
+def test_a_stream_that_is_made_anew_is_another_one(rows_before: int, begin: Callable[..., Service], tmp_path: Path):
+    leader = begin(tmp_path / "a")
+    leader.post("/v1/streams", POWER)
+    for i in range(rows_before):
+        leader.post(f"{STREAM}/step", sent(range(i, i + 1)))
+    standby = begin(tmp_path / "b", leader)
+    in_step(leader, standby)
+    assert standby.standing_by is not None
+    new = POWER if rows_before else POWER | {"warmup": 40}
+
+    def renew() -> dict[str, Any]:
+        leader.client.request("DELETE", STREAM)
+        leader.post("/v1/streams", new)
+        return leader.post(f"{STREAM}/step", sent(range(5, 6)))
+
+    with ThreadPoolExecutor(1) as pool:
+        with standby.standing_by._lock:
+            renewed = pool.submit(renew)
+            sleep(0.5)
+            assert not renewed.done()  # not even the stream is acknowledged
+        assert renewed.result(30)["position"] == 1
+    in_step(leader, standby)
+    assert standby.power.config == leader.power.config
+    assert standby.power.log.chain == leader.power.log.chain
 
 
 def test_a_row_is_acknowledged_when_the_standby_has_it(begin: Callable[..., Service], tmp_path: Path):
@@ -222,7 +252,9 @@ def test_what_was_in_flight_when_the_leader_is_replaced_is_refused(begin: Callab
         with standby.standing_by._lock:
             answer = pool.submit(leader.refusal, f"{STREAM}/step", sent(range(40, 41)))
             until(lambda: leader.power.knowledge.position == 2, "the leader to learn it")
+            sleep(0.3)  # the entry has come, and is not written
             standby.standing_by._stopping.set()
+        standby.standing_by._thread.join()
         standby.standing_by._stopping.clear()
         standby.post("/v1/standby/promote", {})
         assert answer.result(30) == (
@@ -242,6 +274,9 @@ def test_a_new_leader_takes_nothing_from_the_one_before(begin: Callable[..., Ser
     mistaken = begin(tmp_path / "b", back)  # told to stand by the one that it has replaced
     until(lambda: "replaced" in str(mistaken.status()["error"]), "it to see that")
     assert mistaken.power.last_position == position
+    assert mistaken.standing_by is not None
+    with pytest.raises(Problem, match="expected a leader of epoch 1 or later, got one of 0"):
+        mistaken.standing_by._check({"epoch": 0, "service": "of an older version that did not see it"})
     assert back.status()["role"] == "fenced"
     assert back.refusal(f"{STREAM}/step", sent(range(42, 43)))[0] == 503
 

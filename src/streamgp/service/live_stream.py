@@ -305,7 +305,7 @@ class LiveStream:
             )
             return
         for request, answer in zip(requests, answers, strict=True):
-            self._writer.acknowledge(self.config.name, request.position, partial(_answer, request, answer))
+            self._writer.acknowledge(self.token, request.position, partial(_answer, request, answer))
 
     def _apply_and_publish(self, requests: list[Request]) -> list[Any]:
         steps_alone = all(request.kind == "step" and request.labels is None for request in requests)
@@ -378,7 +378,7 @@ class LiveStream:
         answer = {"restored": request.number, "position": request.position}
         self._notify("restored", answer)
         self._checkpoint([])
-        self._writer.acknowledge(self.config.name, request.position, partial(_answer, request, answer))
+        self._writer.acknowledge(self.token, request.position, partial(_answer, request, answer))
 
     # Checkpoints
 

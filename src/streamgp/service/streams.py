@@ -112,7 +112,7 @@ class Streams:
         self._others: list[Works] = [self.leadership]
 
     def _positions(self) -> dict[str, int]:
-        return {name: stream.last_position for name, stream in self._streams.copy().items()}
+        return {stream.token: stream.last_position for stream in self.all()}
 
     def add(self, other: Works) -> None:
         """Start something that works beside the streams with them, and stop it before them."""
@@ -271,7 +271,6 @@ class Streams:
             except Exception as error:
                 # Files on disk are deleted in any case.
                 LOGGER.error("stream %s did not end in order: %s", name, error)
-        self.leadership.forget(name)
         if to is not None:
             to.parent.mkdir(exist_ok=True)
             (self.directory / name).rename(to)

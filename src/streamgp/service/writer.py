@@ -24,12 +24,9 @@ class Writer:
     def check(self) -> None:
         """Raise `Problem` if this service takes no rows."""
 
-    def acknowledge(self, stream: str, position: int, tell: Callable[[Problem | None], None]) -> None:
-        """Call `tell` when what a stream has up to a position may be acknowledged, or with why it may not."""
+    def acknowledge(self, token: str, position: int, tell: Callable[[Problem | None], None]) -> None:
+        """Call `tell` when what the stream of a token has up to a position may be acknowledged, or why it may not."""
         tell(None)
 
     def entered(self) -> None:
         """Note that a stream has another entry."""
-
-    def forget(self, stream: str) -> None:
-        """Note that a stream is deleted."""

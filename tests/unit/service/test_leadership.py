@@ -102,6 +102,9 @@ def test_it_goes_on_alone_after_the_time_and_the_disk_has_that_first(tmp_path: P
     assert EpochFile(tmp_path).now.alone and not leader.is_in_step
     leader.enter()
     assert leader.answers[-1] == (7, None)
+    again = Leader(tmp_path, a=7)
+    again.enter()
+    assert again.answers == [(8, None)]
 
 
 def test_a_standby_that_asks_and_takes_nothing_gets_no_lease(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -39,7 +39,7 @@ class Leadership(Writer):
     file
         Where it is kept who leads.
     positions
-        Returns the last position of every stream that can be opened.
+        Returns the last position of every stream that can be opened, by its token.
     timeout
         Seconds.
     """
@@ -51,7 +51,7 @@ class Leadership(Writer):
         self.address = ""
         self._positions = positions
         self._lock = Lock()
-        # What the standby has on disk; a leader that begins again does not know it yet.
+        # What the standby has on disk, by token; a leader that begins again does not know it yet.
         self.confirmed: dict[str, int] = {}
         self._waiting: dict[str, deque[_Waiting]] = {}
         # Whether clients are answered only when the standby has what they sent.
@@ -84,10 +84,6 @@ class Leadership(Writer):
     def is_in_step(self) -> bool:
         """Whether the standby has all that was acknowledged."""
         return self._waits and not self.now.alone
-
-    def lags(self) -> dict[str, int]:
-        """Return how many entries of each stream the standby has not, as far as it has said."""
-        return {name: last - self.confirmed.get(name, 0) for name, last in self._positions().items()}
 
     def entered(self) -> None:
         """Note that a stream has another entry."""
@@ -129,13 +125,13 @@ class Leadership(Writer):
                 leader=now.leader,
             )
 
-    def acknowledge(self, stream: str, position: int, tell: Tell) -> None:
-        """Call `tell` when what a stream has up to a position may be acknowledged, or with why it may not."""
+    def acknowledge(self, token: str, position: int, tell: Tell) -> None:
+        """Call `tell` when what the stream of a token has up to a position may be acknowledged, or why it may not."""
         with self._lock:
             problem = self._refusal()
-            if problem is None and self._waits and self.confirmed.get(stream, -1) < position:
+            if problem is None and self._waits and self.confirmed.get(token, -1) < position:
                 if not self._stopping.is_set():
-                    self._waiting.setdefault(stream, deque()).append(_Waiting(position, monotonic(), tell))
+                    self._waiting.setdefault(token, deque()).append(_Waiting(position, monotonic(), tell))
                     return
                 problem = _stopped()
         tell(problem)
@@ -144,6 +140,13 @@ class Leadership(Writer):
 
     def confirm(self, standby: str, positions: Mapping[str, int]) -> bool:
         """Take note of what a standby has on disk; return whether that is all that was acknowledged: a lease.
+
+        Parameters
+        ----------
+        standby
+            Its name.
+        positions
+            Of each stream that it has, by the token that this leader gave it.
 
         Raises
         ------
@@ -159,20 +162,14 @@ class Leadership(Writer):
             if not self._waits and self._is_near(positions, last):
                 self._waits, self._silent, self._needed = True, 0.0, None
             self._needed = last if self._needed is None else self._needed
-            self._needed |= {name: max(each, self._needed.get(name, 0)) for name, each in positions.items()}
-            has_all = all(positions.get(name, -1) >= self._needed.get(name, 0) for name in last)
+            self._needed |= {token: max(each, self._needed.get(token, 0)) for token, each in positions.items()}
+            has_all = all(positions.get(token, -1) >= self._needed.get(token, 0) for token in last)
             is_in_step = self._waits and has_all and now - since < self.timeout
             if is_in_step:
                 self.file.write(alone=False)
                 self._silent = 0.0
         _tell(ready, None)
         return is_in_step
-
-    def forget(self, stream: str) -> None:
-        """Forget what the standby has of a stream that is deleted."""
-        with self._lock:
-            self.confirmed.pop(stream, None)
-            (self._needed or {}).pop(stream, None)
 
     def _admit(self, standby: str) -> None:
         now = self.now
@@ -188,17 +185,17 @@ class Leadership(Writer):
         self.file.write(standby=standby, alone=True)
 
     def _is_near(self, positions: Mapping[str, int], last: Mapping[str, int]) -> bool:
-        behind = sum(position - positions.get(name, -1) for name, position in last.items())
+        behind = sum(position - positions.get(token, -1) for token, position in last.items())
         return last.keys() <= positions.keys() and behind <= NEAR
 
     def _taken(self, positions: Mapping[str, int] | None = None) -> list[Tell]:
         """Return those whose positions the standby has, or all, and let them wait no longer."""
         found = []
-        for name, queue in list(self._waiting.items()):
-            while queue and (positions is None or queue[0].position <= positions.get(name, -1)):
+        for token, queue in list(self._waiting.items()):
+            while queue and (positions is None or queue[0].position <= positions.get(token, -1)):
                 found.append(queue.popleft().tell)
             if not queue:
-                del self._waiting[name]
+                del self._waiting[token]
         return found
 
     # Who leads

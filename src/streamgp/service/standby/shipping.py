@@ -68,7 +68,7 @@ def news_for(streams: Streams, asked: dict[str, Any]) -> tuple[dict[str, Any], d
     known |= {name: stream for name, stream in unknown.items() if name not in to_copy}
     leadership.news.clear()
     positions = {name: theirs[name][0] for name in known}
-    is_in_step = leadership.confirm(asked["standby"], positions)
+    is_in_step = leadership.confirm(asked["standby"], {known[name].token: each for name, each in positions.items()})
     if not to_copy and all(known[name].last_position == position for name, position in positions.items()):
         leadership.news.wait(min(WAIT, leadership.timeout / 5))
     found = {name: entries.get(name) or [] for name in known}

@@ -168,7 +168,7 @@ def _of_streams(streams: Streams) -> APIRouter:
         while is_new and not (stream.is_ready or stream.failure):
             await asyncio.sleep(0.005)
         known: Future[Any] = promise()
-        streams.leadership.acknowledge(config.name, 0, lambda problem: known.set_result(problem))
+        streams.leadership.acknowledge(stream.token, 0, lambda problem: known.set_result(problem))
         refused = await waiting.answer(known)
         if refused is not None:
             raise refused

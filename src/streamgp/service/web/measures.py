@@ -152,13 +152,13 @@ class _OfStreams(Collector):
 
 class _OfStandby(Collector):
     def __init__(self, streams: Streams, standing_by: StandingBy | None, tenant: Tenant) -> None:
-        self._leadership = streams.leadership
+        self._streams = streams
         self._standing_by = standing_by
         self._tenant = tenant
 
     def collect(self) -> Iterator[Any]:
         """Yield who leads; of a leader with a standby and of a standby, how far that is behind."""
-        leadership, standing_by = self._leadership, self._standing_by
+        leadership, standing_by = self._streams.leadership, self._standing_by
         now = leadership.now
         yield GaugeMetricFamily("streamgp_epoch", "How often a standby has become the leader.", now.number)
         yield GaugeMetricFamily("streamgp_leads", "Whether this service takes rows.", float(leadership.leads))
@@ -167,7 +167,10 @@ class _OfStandby(Collector):
             yield GaugeMetricFamily(
                 "streamgp_alone", "Whether rows are acknowledged that the standby may not have.", alone
             )
-            lags = leadership.lags()
+            lags = {
+                each.config.name: each.last_position - leadership.confirmed.get(each.token, 0)
+                for each in self._streams.all()
+            }
         elif standing_by is not None and not leadership.leads:
             found = standing_by.status()
             yield GaugeMetricFamily(
