@@ -143,6 +143,11 @@ class Server:
         Of the streams.
     cache
         Where compiled programs are kept.
+
+    Attributes
+    ----------
+    options
+        Further ones of the command.
     """
 
     context = multiprocessing.get_context("forkserver")
@@ -155,6 +160,7 @@ class Server:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         self.process: Any = None
+        self.options: list[str] = []
         self.context.set_forkserver_preload(_PRELOAD)
 
     @property
@@ -164,7 +170,7 @@ class Server:
 
     def start(self, changes: Changes | None = None) -> None:
         """Start the process."""
-        words = [str(self.directory), "--port", str(self.port)]
+        words = [str(self.directory), "--port", str(self.port), *self.options]
         changes = Changes() if changes is None else changes
         work = partial(serve, words, str(self.cache), str(self.log), changes)
         self.process = self.context.Process(target=work, daemon=True)

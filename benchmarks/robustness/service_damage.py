@@ -119,8 +119,8 @@ class Whole:
                 self._note(stream, i + 1)
                 if i + 1 in CHECKPOINTS:
                     stream.write_checkpoint().result(PATIENCE)
-                if i + 1 == NEW_FILE and stream._sequencer is not None:
-                    stream._sequencer.call(lambda log: log.renew_if_large(1))
+                if i + 1 == NEW_FILE and stream.sequencer is not None:
+                    stream.sequencer.call(lambda log: log.renew_if_large(1))
             self.last = stream.last_position
             killed = Path(shutil.copytree(directory, folder / "killed"))
         self.directories = {"killed": killed, "ended": directory}

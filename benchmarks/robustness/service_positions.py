@@ -67,8 +67,8 @@ def made(directory: Path, sent: list[Entry]) -> list[list[float]]:
             found.append(known(stream))
             if i % EVERY == EVERY - 1:
                 stream.write_checkpoint().result(PATIENCE)
-            if i == len(sent) // 2 and stream._sequencer is not None:
-                stream._sequencer.call(lambda log: log.renew_if_large(1))
+            if i == len(sent) // 2 and stream.sequencer is not None:
+                stream.sequencer.call(lambda log: log.renew_if_large(1))
     return found
 
 

@@ -69,7 +69,7 @@ def test_a_stream_returns_to_any_position(kind: str, tmp_path: Path, monkeypatch
 
     with working(tmp_path / "power", **options) as stream:
         done(stream, options, 0, len(ACTIONS))
-        assert stream._log.first > 10  # earlier entries are in the archive alone
+        assert stream.log.first > 10  # earlier entries are in the archive alone
         assert Past(stream).earliest() == (0, pytest.approx(time(), abs=600.0))
         crashed = copied(stream, tmp_path / "copy")
         for position in (47, 33, 22, 12):
@@ -126,7 +126,7 @@ def test_a_damaged_archive_is_known_and_begun_anew(tmp_path: Path):
         for i in range(80, 84):
             step(stream, rows(range(i, i + 1), {}))
             stream.write_checkpoint().result(PATIENCE)
-        stream._sequencer.call(lambda log: log.forget(stream.last_position - 1))  # type: ignore[union-attr]
+        stream.sequencer.call(lambda log: log.forget(stream.last_position - 1))  # type: ignore[union-attr]
         step(stream, rows(range(84, 85), {}))
         assert (stream.directory / "aside" / "archive-1.sqlite").read_bytes().startswith(b"not a database")
         assert first_kept(stream.directory)[0] > 1  # type: ignore[index]

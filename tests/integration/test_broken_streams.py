@@ -162,7 +162,7 @@ def test_a_log_that_cannot_be_set_back_is_said_to_be_so(made: Path, tmp_path: Pa
     shutil.copytree(made, directory)
     streams = Streams(directory)
     with TestClient(make_app(streams), HERE, raise_server_exceptions=False) as client:
-        log = streams.get("bad")._log
+        log = streams.get("bad").log
 
         def fails(*_: Any) -> None:
             raise sqlite3.OperationalError("disk I/O error")

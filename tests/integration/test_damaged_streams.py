@@ -240,8 +240,8 @@ def test_a_copy_made_while_rows_come(tmp_path: Path):
             singly(stream, range(20 * i, 20 * i + 15))
             checkpoint(stream)
             singly(stream, range(20 * i + 15, 20 * i + 20))
-            assert stream._sequencer is not None
-            stream._sequencer.call(lambda log: log.renew_if_large(1))
+            assert stream.sequencer is not None
+            stream.sequencer.call(lambda log: log.renew_if_large(1))
             target = tmp_path / f"copy {i}"
             assert back_up(live, target, lambda *_: None) == ({"power": 20 * i + 20}, {})
             copies.append((target, ahead(stream)))

@@ -82,7 +82,7 @@ def test_a_crash_at_any_moment_leaves_the_state_before_or_after(tmp_path: Path, 
         wrong = known(stream, {})
         stream.write_checkpoint().result(PATIENCE)  # by then the log has been asked to drop what the last one knows
         idle = Event()
-        stream._sequencer.call(lambda _: idle.set())  # type: ignore[union-attr]
+        stream.sequencer.call(lambda _: idle.set())  # type: ignore[union-attr]
         assert idle.wait(PATIENCE)
 
         def crashing(owner: Any, name: str) -> None:

@@ -72,7 +72,12 @@ def test_a_tenant_sees_its_own_streams(service: Service):
     assert list(service.ask("a", "GET", "/v1/streams").json()["broken"]) == ["a-broken"]
     assert "b-broken" not in service.ask("a", "GET", "/metrics").text
     assert service.ask("a", "GET", "/readyz").json()["failed"] == ["a-broken"]
-    assert service.ask(None, "GET", "/readyz").json() == {"status": "ready", "replayed": {}, "failed": []}
+    assert service.ask(None, "GET", "/readyz").json() == {
+        "status": "ready",
+        "role": "leader",
+        "replayed": {},
+        "failed": [],
+    }
 
 
 def test_what_a_tenant_may_not_see_is_as_if_it_were_not_there(service: Service):

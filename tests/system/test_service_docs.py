@@ -65,11 +65,11 @@ def test_the_commands_do_what_they_say(address: str):
     assert listed["checkpoints"][0]["position"] == restored["restored"] == written["position"]
 
 
-def test_every_route_is_in_the_table():
+def test_every_route_is_in_the_table(tmp_path: Path):
     from streamgp.service.streams import Streams
     from streamgp.service.web.app import make_app
 
-    app = make_app(Streams.__new__(Streams))._app
+    app = make_app(Streams(tmp_path))._app
     paths = {path.rpartition("/")[2] for path in app.openapi()["paths"]} - {"{name}", "streams"}
     missing = [path for path in paths if path not in PAGE]
     assert not missing

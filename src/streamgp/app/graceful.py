@@ -2,8 +2,9 @@
 
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 import uvicorn
 
@@ -11,7 +12,24 @@ WAITING = 2_048  # connections that the system holds until they are accepted
 
 
 class Server(uvicorn.Server):
-    """uvicorn's, which would end its process by the signal once more after it has ended in order."""
+    """uvicorn's, which would end its process by the signal once more after it has ended in order.
+
+    Parameters
+    ----------
+    config
+        Of uvicorn.
+    leaving
+        Called when a signal comes, before the server waits for answers that are still to be given.
+    """
+
+    def __init__(self, config: uvicorn.Config, leaving: Callable[[], None] = lambda: None) -> None:
+        super().__init__(config)
+        self._leaving = leaving
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to end."""
+        self._leaving()
+        super().handle_exit(sig, frame)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen; few connections are accepted in one go, but many may wait for that."""

@@ -7,5 +7,6 @@ ANNEX = Annex(
         "serve": "streamgp.service.command:serve",
         "backup": "streamgp.service.backup_command:backup",
         "restore": "streamgp.service.restore_command:restore",
+        "promote": "streamgp.service.promote_command:promote",
     }
 )

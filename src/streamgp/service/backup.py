@@ -62,7 +62,7 @@ def back_up(
         for i, name in enumerate(names):
             say(i, len(names), name)
             try:
-                position = _stream(directory / STREAMS / name, aside / STREAMS / name)
+                position = copy_stream(directory / STREAMS / name, aside / STREAMS / name)
                 if position is not None:
                     positions[name] = position
             except Problem as problem:
@@ -83,7 +83,7 @@ def _streams(directory: Path) -> list[Path]:
     return sorted(path for path in found.iterdir() if path.name[0] != "." and (path / CONFIG).exists())
 
 
-def _stream(source: Path, target: Path) -> int | None:
+def copy_stream(source: Path, target: Path) -> int | None:
     """Copy a stream; return its position, or None if it is deleted meanwhile."""
     wrong = "its files change too fast"
     for _ in range(TRIES):
@@ -95,7 +95,7 @@ def _stream(source: Path, target: Path) -> int | None:
             _copy_archive(source / ARCHIVE, target / ARCHIVE, position)
             if not _goes_on(target, position):
                 raise FileNotFoundError("the log goes on from a later checkpoint")
-            _sync(target)
+            sync_tree(target)
             return position
         except FileNotFoundError as error:
             # A checkpoint or a file was replaced by a later one during the copy.
@@ -215,7 +215,8 @@ def _copy(source: Path, target: Path) -> None:
     _sync_file(target)
 
 
-def _sync(directory: Path) -> None:
+def sync_tree(directory: Path) -> None:
+    """Wait until the disk has all that is below a directory."""
     for each in _below(directory):
         if each.is_dir():
             sync_directory(each)

@@ -1,7 +1,8 @@
 """The schedule of a stream's checkpoints, and the requests that wait for one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from time import time
 from typing import Any
 
@@ -46,6 +47,17 @@ class Checkpointing:
         self._set_full = set_full
         self._notify = notify
         self.wanted: list[Future[Any]] = []
+        # So many copies are being made of the stream.
+        self._pauses = 0
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Let none become due during the body of a ``with`` statement: the log keeps what goes on from the latest."""
+        self._pauses += 1
+        try:
+            yield
+        finally:
+            self._pauses -= 1
 
     def want(self) -> "Future[Any]":
         """Return what is fulfilled with the next one."""
@@ -55,7 +67,7 @@ class Checkpointing:
 
     def is_due(self, position: int) -> bool:
         """Return whether a checkpoint of the state at a position is due."""
-        return position > self.position and self._pace.is_over()
+        return position > self.position and not self._pauses and self._pace.is_over()
 
     def write(self, knowledge: Knowledge, wanted: list["Future[Any]"]) -> int | None:
         """Write one, and answer those who want it; return from where on the log is needed, None if nothing is new."""

@@ -8,8 +8,9 @@ import typer
 from streamgp.app.commands.cell_options import cell_option
 from streamgp.app.console import names, sentences
 
-# The name of a group of options in the help.
+# The names of groups of options in the help.
 FOLLOW = "A file that grows"
+STANDBY = "A standby"
 
 EXAMPLES = """
 Examples:
@@ -25,6 +26,8 @@ Examples:
 - `streamgp serve live --token-file tokens.toml --add-token 'plant:admin:plant-*,read:shared'` — print a new token, and end
 
 - `streamgp serve live --accept-loss power` — go on with a stream whose log is damaged from what is left of it
+
+- `streamgp serve copy --port 8766 --standby-of http://127.0.0.1:8765` — keep a second service that can take over
 
 - `streamgp serve live --host 0.0.0.0 --token-file tokens.toml --certificate cert.pem --key-file key.pem` — for other machines
 """  # noqa: E501
@@ -71,6 +74,31 @@ def serve(
             "cannot be used is moved to its directory aside. May be given again."
         ),
     ] = None,
+    standby_of: Annotated[
+        str | None,
+        typer.Option(
+            help="Address of a service (http://10.0.0.1:8765) whose streams are copied, and then kept as they are "
+            "there; streamgp promote has this service take its place.",
+            rich_help_panel=STANDBY,
+        ),
+    ] = None,
+    leader_token: Annotated[
+        str | None,
+        typer.Option(
+            help="Token that the other service asks for, with admin:*.",
+            envvar="STREAMGP_LEADER_TOKEN",
+            rich_help_panel=STANDBY,
+        ),
+    ] = None,
+    standby_timeout: Annotated[
+        float,
+        typer.Option(
+            help="Seconds for which a service waits for its standby before it goes on alone.",
+            min=1.0,
+            max=3600.0,
+            rich_help_panel=STANDBY,
+        ),
+    ] = 10.0,
     follow: Annotated[
         str | None,
         typer.Option(
@@ -117,10 +145,12 @@ def serve(
     """Serve streams over HTTP: predict, learn late, forecast; nothing acknowledged is lost. A page is at /."""
     with sentences():
         from streamgp.app.outputs import RunError
-        from streamgp.service.serve import Entrance, add_client, serve_directory, to_follow
+        from streamgp.service.serve import Entrance, Pair, add_client, serve_directory, to_follow
 
         if expires is not None and add_token is None:
             raise RunError("--expires: expected --add-token NAME with it, whose end it is; leave it out")
+        if standby_of is not None and follow is not None:
+            raise RunError("--follow: expected none with --standby-of, as a standby takes no rows; leave it out")
         if add_token is not None:
             add_client(token_file, add_token, expires)
         else:
@@ -139,4 +169,5 @@ def serve(
                 stream=stream,
             )
             entrance = Entrance(host, port, token_file, audit_log, certificate, key_file, max_body << 20, max_rate)
-            serve_directory(directory, entrance, what, accept_loss or ())
+            pair = Pair(standby_of, leader_token, standby_timeout)
+            serve_directory(directory, entrance, pair, what, accept_loss or ())

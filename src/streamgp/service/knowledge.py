@@ -19,7 +19,7 @@ from streamgp.service.history import History, take
 from streamgp.service.keyed_model import KeyedModel
 from streamgp.service.predictions import as_rows, flat_rows
 from streamgp.service.problems import Problem
-from streamgp.service.requests import AGAIN, Request
+from streamgp.service.requests import AGAIN, EPOCH, Request
 from streamgp.service.single_model import SingleModel
 from streamgp.service.staleness import ROWS, stale_after
 from streamgp.service.unlearnt import LATE, SKIPPED, Unlearnt
@@ -68,6 +68,8 @@ class Knowledge:
         self.chain = b""
         # The number of rows whose label was learnt.
         self.learned = 0
+        # How often a standby had become the leader by then.
+        self.epoch = 0
         self.last_at: float | None = None
         self._acknowledged: set[int] = set()
         self._alarm_times: dict[int, float] = {}
@@ -87,6 +89,7 @@ class Knowledge:
         self.history.restore(tree["history"])
         self.position, self.learned, self.last_at = tree["position"], tree["learned"], tree["last_at"]
         self.chain = bytes.fromhex(tree["chain"])
+        self.epoch = tree.get("epoch", 0)
         self._acknowledged = set(tree["acknowledged"])
         self._alarm_times = {int(number): at for number, at in tree["alarm_times"]}
         self.returns = [Return(*each) for each in tree["returns"]]
@@ -130,6 +133,7 @@ class Knowledge:
             "written_at": written_at,
             "last_at": self.last_at,
             "learned": self.learned,
+            "epoch": self.epoch,
             "history": self.history.to_tree(),
             "acknowledged": sorted(self._acknowledged),
             "alarm_times": [list(each) for each in self._alarm_times.items()],
@@ -197,6 +201,9 @@ class Knowledge:
                 return Problem(404, f"alarms: expected a number below {model.alarm_count}, got {request.number}")
             self._acknowledged.add(request.number)
             return {"acknowledged": True, "position": position}
+        if request.kind == EPOCH:
+            self.epoch = request.number
+            return {"epoch": self.epoch, "position": position}
         if request.kind == "predict":
             assert request.rows is not None and request.prediction is not None
             model.predicted(request.rows, request.at, request.prediction)

@@ -9,6 +9,7 @@ import logging
 import os
 from collections import deque
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from threading import Condition, Event, Lock, Thread
 from typing import Any
@@ -25,13 +26,14 @@ from streamgp.service.packing import unpack
 from streamgp.service.past import Past
 from streamgp.service.payload import Labels, Rows
 from streamgp.service.problems import Problem
-from streamgp.service.requests import RETURN, Request, restored, until_return
+from streamgp.service.requests import EPOCH, RETURN, Request, restored, until_return
 from streamgp.service.restart_time import RestartTime
 from streamgp.service.restoring import check_same, last_time_of, latest, pace_of, read_former
 from streamgp.service.sequencer import Sequencer, Standing
 from streamgp.service.single_model import MAX_SINGLE_ROWS
 from streamgp.service.status import check_ready, describe, describe_durability
 from streamgp.service.work import Prediction
+from streamgp.service.writer import Writer
 
 LOGGER = logging.getLogger("streamgp.service")
 SETTLE_SECONDS = 0.1  # without a request, after which rows that came singly are scored
@@ -49,6 +51,8 @@ class LiveStream:
         What it is.
     notify
         Called with the name of an event and what it says, for those who listen.
+    writer
+        Says whether rows are taken, and when they are acknowledged.
 
     Raises
     ------
@@ -56,26 +60,35 @@ class LiveStream:
         If log or checkpoints cannot be read.
     """
 
-    def __init__(self, directory: Path, config: StreamConfig, notify: Notify = lambda *_: None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        config: StreamConfig,
+        notify: Notify = lambda *_: None,
+        writer: Writer | None = None,
+    ) -> None:
         self.restart_time = RestartTime()
         self.process = os.getpid()  # whose threads do the work
         self.directory = directory
         self.config = config
         self._notify = notify
+        self._writer = Writer() if writer is None else writer
+        # Of these files as this process has opened them.
+        self.token = uuid4().hex
         archive = Archive(directory, config.archive_days, config.archive_megabytes)
-        self._log = EventLog(directory / "log", archive=archive)
+        self.log = EventLog(directory / "log", archive=archive)
         self.checkpoints = Checkpoints(directory / "checkpoints", config.archive_days)
         try:
-            check_same(directory, config, self._log)
-            self.knowledge, written, notices = latest(directory, config, self._log, self.checkpoints, notify)
+            check_same(directory, config, self.log)
+            self.knowledge, written, notices = latest(directory, config, self.log, self.checkpoints, notify)
         except BaseException:
-            self._log.close()
+            self.log.close()
             raise
-        self.notices = self._log.notices + notices + self.knowledge.history.damage()
+        self.notices = self.log.notices + notices + self.knowledge.history.damage()
         for each in self.notices:
             LOGGER.warning("%s: %s", config.name, each)
         self.checkpointing = Checkpointing(self.checkpoints, written, self._set_full, notify)
-        self.last_position = self._log.position  # accepted
+        self.last_position = self.log.position  # accepted
         self.failure: str | None = None
         self.is_full = False
         self.is_ready = False
@@ -87,9 +100,9 @@ class LiveStream:
         self._era = 0  # of the view: how often the stream has returned to a checkpoint
         self._changed = Condition()
         self._accepted: deque[Request] = deque()
-        self._backlog = Backlog(config.name)
+        self.backlog = Backlog(config.name)
         self.is_stopping = False
-        self._sequencer: Sequencer | None = None
+        self.sequencer: Sequencer | None = None
         self.has_begun = Event()
         self._thread = Thread(target=self._run, name=f"streamgp-{config.name}", daemon=True)
         self.restart_time.opened()
@@ -103,20 +116,15 @@ class LiveStream:
     def stop(self) -> None:
         """Finish what was accepted, write a checkpoint, and end."""
         self.has_begun.wait()
-        if self._sequencer is not None:
-            self._sequencer.stop()
+        if self.sequencer is not None:
+            self.sequencer.stop()
         with self._changed:
             self.is_stopping = True
             self._changed.notify_all()
         self._thread.join()
-        self._log.close()
+        self.log.close()
 
     # Requests, by any thread
-
-    @property
-    def log_bytes(self) -> int:
-        """Size of the log."""
-        return self._log.bytes
 
     @property
     def model(self) -> Any:
@@ -172,24 +180,33 @@ class LiveStream:
         check_ready(self, learning=False)
         if position > self.last_position:
             raise Problem(404, f"position: expected at most {self.last_position:,}, that of now, got {position:,}")
-        held = self.checkpoints.held
+        request = Request(RETURN, number=position)
+        self.find_former(request)
+        try:
+            return self._hand_in(request)
+        except Problem as problem:
+            request.future.set_exception(problem)
+            raise
+
+    def find_former(self, request: Request) -> None:
+        """Read the checkpoint that a request returns to, which is kept until the request is answered."""
+        held, position = self.checkpoints.held, request.number
         held.append(position)
+        request.future.add_done_callback(lambda _: held.remove(position))
         try:
             with self._restoring:
                 if position not in self.checkpoints.offered(self.knowledge.returns):
                     Past(self).add_checkpoint(position)
-            former = read_former(self.config, self.checkpoints, position)
-            future = self._hand_in(Request(RETURN, number=position, former=former))
-        except BaseException:
-            held.remove(position)
+            request.former = read_former(self.config, self.checkpoints, position)
+        except BaseException as error:
+            request.future.set_exception(error)
             raise
-        future.add_done_callback(lambda _: held.remove(position))
-        return future
 
     def _hand_in(self, request: Request) -> "Future[Any]":
-        assert self._sequencer is not None
-        self._backlog.add(request)
-        self._sequencer.put(request)
+        self._writer.check()
+        assert self.sequencer is not None
+        self.backlog.add(request)
+        self.sequencer.put(request)
         return request.future
 
     # What is on disk, in order, by the sequencer's thread
@@ -202,6 +219,7 @@ class LiveStream:
                 if request.kind == "predict" and request.prediction is not None:
                     self._view = self._view.after(request.prediction.standing)
             self._changed.notify_all()
+        self._writer.entered()
 
     def _set_full(self, is_full: bool) -> None:
         if is_full != self.is_full:
@@ -218,8 +236,10 @@ class LiveStream:
         standing = Standing(
             last_time_of(self.config, self.model), self.knowledge.returns[-1:], pace=pace_of(self.model)
         )
-        self._sequencer = Sequencer(self._log, self._accept, self._set_full, standing)
-        self._sequencer.start()
+        self.sequencer = Sequencer(self.log, self._accept, self._set_full, standing)
+        self.sequencer.start()
+        if self._writer.epoch > self.knowledge.epoch and self._writer.leads:
+            self.sequencer.put(Request(EPOCH, number=self._writer.epoch))
         self.is_ready = True
         self.has_begun.set()
         self._notify("ready", {"position": self.knowledge.position})
@@ -262,10 +282,10 @@ class LiveStream:
                 future.set_exception(problem)
 
     def _replay(self) -> None:
-        last, begun = self._log.position, self.knowledge.position
-        for entry in self._log.after(begun):
+        last, begun = self.log.position, self.knowledge.position
+        for entry in self.log.after(begun):
             request = restored(entry.kind, entry.position, entry.at, unpack(entry.body))
-            request.chain = self._log.chain_at(entry.position) or b""
+            request.chain = self.log.chain_at(entry.position) or b""
             # Who looks meanwhile has rows scored that came singly.
             with self._lock, self.restart_time.measured(self.checkpointing.position, 1):
                 self.knowledge.apply([request])
@@ -285,10 +305,7 @@ class LiveStream:
             )
             return
         for request, answer in zip(requests, answers, strict=True):
-            if isinstance(answer, Problem):
-                request.future.set_exception(answer)
-            else:
-                request.future.set_result(answer)
+            self._writer.acknowledge(self.token, request.position, partial(_answer, request, answer))
 
     def _apply_and_publish(self, requests: list[Request]) -> list[Any]:
         steps_alone = all(request.kind == "step" and request.labels is None for request in requests)
@@ -361,7 +378,7 @@ class LiveStream:
         answer = {"restored": request.number, "position": request.position}
         self._notify("restored", answer)
         self._checkpoint([])
-        request.future.set_result(answer)
+        self._writer.acknowledge(self.token, request.position, partial(_answer, request, answer))
 
     # Checkpoints
 
@@ -377,10 +394,10 @@ class LiveStream:
         with self._lock:
             self.knowledge.score_singly()
         oldest = self.checkpointing.write(self.knowledge, wanted)
-        if oldest is not None and self._sequencer is not None and not self.is_stopping:
+        if oldest is not None and self.sequencer is not None and not self.is_stopping:
             checkpoints = self.checkpoints.positions()
             oldest = oldest if len(checkpoints) >= KEPT else 0  # one that is alone may be damaged
-            self._sequencer.call(lambda log: (log.forget(oldest, checkpoints), log.renew_if_large()))
+            self.sequencer.call(lambda log: (log.forget(oldest, checkpoints), log.renew_if_large()))
 
     # What is shown
 
@@ -392,3 +409,12 @@ class LiveStream:
     def durability(self) -> dict[str, Any]:
         """Return what is on disk, and how long a restart would take."""
         return describe_durability(self)
+
+
+def _answer(request: Request, answer: Any, problem: Problem | None) -> None:
+    """Give a request its answer, or say why it gets none."""
+    problem = answer if isinstance(answer, Problem) else problem
+    if problem is not None:
+        request.future.set_exception(problem)
+    else:
+        request.future.set_result(answer)

@@ -30,6 +30,10 @@ class Entry(NamedTuple):
     body: bytes
 
 
+# Position, kind, time, body and link of the chain.
+Linked = tuple[int, str, float, bytes, bytes]
+
+
 class KnownId(NamedTuple):
     """What is known of the row of an id: a digest of its inputs, and of its label if that came, as text."""
 
@@ -187,6 +191,22 @@ class EventLog:
         """Yield the entries after a position."""
         rows = self._db.execute(f"{_ENTRY} WHERE position > ? ORDER BY position", (position,))
         yield from (Entry(*row) for row in rows)
+
+    def linked_after(self, position: int, chain: bytes, most: int) -> list[Linked] | None:
+        """Return the entries after a position with their links, so many bytes or a little more.
+
+        None if the log has not all of them, or does not go on from that link of a chain.
+        """
+        query = "SELECT position, kind, at, body, chain FROM entries WHERE position > ? ORDER BY position"
+        found: list[Linked] = []
+        for row in self._db.execute(query, (position,)):
+            found.append(row)
+            most -= len(row[3])
+            if most < 0:
+                break
+        if not found:
+            return [] if (position, chain) == (self.position, self.chain) else None
+        return found if found[0][0] == position + 1 and found[0][4] == link(chain, *found[0][:4]) else None
 
     def last_of(self, kind: str, after: int) -> Entry | None:
         """Return the last entry of a kind after a position; None if there is none."""

@@ -12,6 +12,7 @@ from streamgp.service.work import Prediction
 # The kind of a request that was done before.
 AGAIN = "again"
 RETURN = "restore"  # the kind of a return to a checkpoint
+EPOCH = "epoch"  # the kind of what a standby writes first when it leads
 
 
 @dataclass
@@ -21,13 +22,13 @@ class Request:
     Attributes
     ----------
     kind
-        ``predict``, ``learn``, ``step``, ``acknowledge`` or ``restore``.
+        ``predict``, ``learn``, ``step``, ``acknowledge``, ``restore`` or ``epoch``.
     rows, labels
         Rows with inputs, and labels by id.
     prediction
         What was predicted of the rows, before they are written.
     number
-        Of an alarm, or the position of a checkpoint that is returned to.
+        Of an alarm or an epoch, or the position of a checkpoint that is returned to.
     former
         What that checkpoint knows.
     era
@@ -40,6 +41,8 @@ class Request:
         Ids of rows that were learnt before with the same label.
     places
         Places of the rows that are learnt, where others are repeated.
+    packed
+        What another log has kept of it, if it is of a leader's.
     """
 
     kind: str
@@ -54,6 +57,7 @@ class Request:
     places: list[int] | None = None
     former: Any = None
     era: int = 0
+    packed: bytes | None = None
     future: "Future[Any]" = field(default_factory=lambda: promise())
 
     @property
@@ -63,6 +67,8 @@ class Request:
 
     def body(self) -> bytes:
         """Return what the log keeps of it."""
+        if self.packed is not None:
+            return self.packed
         tree: dict[str, Any] = {"number": self.number}
         if self.rows is not None:
             tree["rows"] = dict(self.rows._asdict())

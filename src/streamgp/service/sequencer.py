@@ -1,6 +1,7 @@
 """The order of a stream's requests: checked against earlier ones, written to disk as a group, acknowledged."""
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -13,7 +14,7 @@ from streamgp.service.log import EventLog, as_text, is_full
 from streamgp.service.log_end import SYNC_SECONDS
 from streamgp.service.payload import Labels, Rows
 from streamgp.service.problems import Problem
-from streamgp.service.requests import AGAIN, RETURN, Request
+from streamgp.service.requests import AGAIN, EPOCH, RETURN, Request, promise
 from streamgp.table.clock import Pace, judge, say_jump
 from streamgp.table.summer_time import advise_on_order
 
@@ -86,6 +87,20 @@ class Sequencer:
         """Do something with the log between two groups."""
         self._queue.put(work)
 
+    def copy(self, requests: list[Request]) -> "Future[None]":
+        """Write requests of another log as they are there; return what is fulfilled when the disk has them."""
+        written: Future[None] = promise()
+
+        def work(_: EventLog) -> None:
+            try:
+                self._copy(requests)
+                written.set_result(None)
+            except Exception as error:
+                written.set_exception(error)
+
+        self.call(work)
+        return written
+
     def stop(self) -> None:
         """Finish what was handed in, and end."""
         self._stopped = True
@@ -137,7 +152,7 @@ class Sequencer:
                 except _Repeated:
                     request.kind = AGAIN
                 request.at = now
-                if request.kind != AGAIN and (request.size or request.kind in ("acknowledge", RETURN)):
+                if request.kind != AGAIN and (request.size or request.kind in ("acknowledge", EPOCH, RETURN)):
                     self._note(request, self._log.position + 1)
                     request.position = self._log.add(request.kind, now, request.body())
                 else:
@@ -158,6 +173,27 @@ class Sequencer:
         for request, problem in refused:
             _refuse(request, problem)
         self._accept(written)
+
+    def _copy(self, requests: list[Request]) -> None:
+        before, standing = self._log.position, self._standing
+        try:
+            self._log.begin()
+            for request in requests:
+                self._note(request, request.position)
+                rows = request.rows
+                if rows is not None and self._standing.last_time is not None and len(rows.times):
+                    self._standing = self._standing._replace(last_time=float(rows.times[-1]))
+                position = self._log.add(request.kind, request.at, request.body())
+                if (position, self._log.chain) != (request.position, request.chain):
+                    raise Problem(409, f"the log goes on at {position:,} otherwise than the leader's does")
+            self._log.commit()
+        except Exception as error:
+            self._standing = standing
+            self._log.roll_back(before)
+            self._full(is_full(error))
+            raise
+        self._full(False)
+        self._accept(requests)
 
     # What is known of ids
 

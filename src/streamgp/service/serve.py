@@ -18,6 +18,8 @@ from streamgp.numerics.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from streamgp.service.following import Following
+    from streamgp.service.standby.standing_by import StandingBy
+    from streamgp.service.streams import Streams
     from streamgp.service.web.audit import AuditLog
     from streamgp.service.web.tokens import TokenFile
 
@@ -137,8 +139,62 @@ def to_follow(follow: str | None, target: str | None, **more: Any) -> "Following
     return what
 
 
+@dataclass(frozen=True)
+class Pair:
+    """What a service is to know of the other one, its leader or its standby.
+
+    Attributes
+    ----------
+    leader
+        Address of the leader that this service stands by; None: it leads.
+    token
+        That the leader asks for.
+    timeout
+        The seconds for which a leader waits for its standby.
+    """
+
+    leader: str | None
+    token: str | None
+    timeout: float
+
+    def stand_by(self, streams: "Streams") -> "StandingBy | None":
+        """Set up what works beside the streams: a standby, or a leader that may have replaced another one.
+
+        Raises
+        ------
+        RunError
+            If the directory cannot be that of a standby, or is one, and was not to be.
+        """
+        from streamgp.service.problems import Problem
+        from streamgp.service.standby.epoch import STANDBY
+        from streamgp.service.standby.link import Link
+        from streamgp.service.standby.standing_by import Fencing, StandingBy, begin
+
+        now, fencing = streams.leadership.now, Fencing(streams.leadership, self.token)
+        streams.add(fencing)
+        if self.leader is None:
+            if now.role == STANDBY:
+                raise RunError(
+                    f"DIR: expected --standby-of {now.leader}, as these streams are its standby's; begin it so, and "
+                    f"have it lead by streamgp promote"
+                )
+            return None
+        try:
+            standing_by = StandingBy(streams, begin(streams, self.leader), Link(self.leader, self.token), fencing)
+        except ValueError as error:
+            raise RunError(f"--standby-of: {error}") from error
+        except Problem as problem:
+            raise RunError(problem.detail) from problem
+        streams.add(standing_by)
+        return standing_by
+
+
 def serve_directory(
-    directory: Path, entrance: Entrance, follow: "Following | None" = None, accept_loss: Sequence[str] = ()
+    directory: Path,
+    entrance: Entrance,
+    pair: Pair,
+    follow: "Following | None" = None,
+    accept_loss: Sequence[str] = (),
 ) -> None:
     """Serve the streams of a directory until the process is told to end; then write checkpoints.
 
@@ -152,7 +208,6 @@ def serve_directory(
 
         from streamgp.app.graceful import WAITING, Server
         from streamgp.service.follow import Follower
-        from streamgp.service.streams import Streams
         from streamgp.service.web import connections
         from streamgp.service.web.app import Limits, make_app
         from streamgp.service.web.audit import Audited
@@ -165,10 +220,11 @@ def serve_directory(
     with locked(directory, "DIR"), one_blas_thread():
         for name in accept_loss:
             _accept_loss(directory, name)
-        streams = Streams(directory)
+        streams = _opened(directory, pair.timeout)
+        standing_by = pair.stand_by(streams)
         if follow is not None:
             streams.follow(Follower(streams, follow, lambda text: typer.echo(f"streamgp: {text}", err=True)))
-        app: Any = make_app(streams, tokens, Limits(entrance.max_body, entrance.max_rate))
+        app: Any = make_app(streams, tokens, Limits(entrance.max_body, entrance.max_rate), standing_by)
         config = uvicorn.Config(
             app if audit is None else Audited(app, audit),
             host=entrance.host,
@@ -186,7 +242,7 @@ def serve_directory(
             backlog=connections.BACKLOG,
             ws="none",
         )
-        server = Server(config)
+        server = Server(config, streams.leadership.leave)
         try:
             listening = _listen(entrance.host, entrance.port, WAITING)
         except OSError as error:
@@ -197,8 +253,22 @@ def serve_directory(
         scheme = "http" if entrance.certificate is None else "https"
         host = f"[{entrance.host}]" if ":" in entrance.host else entrance.host
         address = f"{scheme}://{host}:{listening.getsockname()[1]}"
+        # Clients are sent here once it leads; an address of all interfaces is none.
+        streams.leadership.address = address.replace("//0.0.0.0:", f"//{socket.gethostname()}:").replace(
+            "//[::]:", f"//{socket.gethostname()}:"
+        )
         typer.echo(f"streamgp serves {directory} at {address}; Ctrl-C ends it", err=True)
         server.run(sockets=[listening])
+
+
+def _opened(directory: Path, timeout: float) -> "Streams":
+    from streamgp.service.problems import Problem
+    from streamgp.service.streams import Streams
+
+    try:
+        return Streams(directory, timeout)
+    except Problem as problem:
+        raise RunError(problem.detail) from problem
 
 
 def _accept_loss(directory: Path, name: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock, Thread
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 from uuid import uuid4
 
 from streamgp.numerics.checkpoint import CheckpointError
@@ -17,6 +17,8 @@ from streamgp.service.config import NAME, StreamConfig
 from streamgp.service.events import Events
 from streamgp.service.live_stream import LiveStream
 from streamgp.service.problems import Problem
+from streamgp.service.standby.epoch import EpochFile
+from streamgp.service.standby.leadership import TIMEOUT, Leadership
 
 MAX_STREAMS = 1_000
 CONFIG = "stream.json"
@@ -24,12 +26,8 @@ MAX_CONFIG = 1 << 26  # bytes
 LOGGER = logging.getLogger("streamgp.service")
 
 
-@runtime_checkable
-class Follows(Protocol):
-    """What feeds a stream from elsewhere."""
-
-    # The name of the stream.
-    name: str
+class Works(Protocol):
+    """What works beside the streams."""
 
     def start(self) -> None:
         """Begin."""
@@ -38,6 +36,13 @@ class Follows(Protocol):
     def stop(self) -> None:
         """Finish what was handed in, and end."""
         ...
+
+
+class Follows(Works, Protocol):
+    """What feeds a stream from elsewhere."""
+
+    # The name of the stream.
+    name: str
 
     def status(self) -> dict[str, Any]:
         """Return what is read, and how far."""
@@ -86,9 +91,16 @@ class Streams:
     ----------
     directory
         It is made if need be. One process at a time may have it.
+    timeout
+        The seconds for which it waits for its standby, if it has one.
+
+    Raises
+    ------
+    Problem
+        If it cannot be read who leads.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, timeout: float = TIMEOUT) -> None:
         self.directory = directory / "streams"
         self.directory.mkdir(parents=True, exist_ok=True)
         self.events = Events()
@@ -96,6 +108,15 @@ class Streams:
         self._streams: dict[str, LiveStream] = {}
         self._sources: dict[str, Follows] = {}
         self.broken: dict[str, str] = {}
+        self.leadership = Leadership(EpochFile(directory), self._positions, timeout)
+        self._others: list[Works] = [self.leadership]
+
+    def _positions(self) -> dict[str, int]:
+        return {stream.token: stream.last_position for stream in self.all()}
+
+    def add(self, other: Works) -> None:
+        """Start something that works beside the streams with them, and stop it before them."""
+        self._others.append(other)
 
     def follow(self, source: Follows) -> None:
         """Start something that feeds a stream with the streams, and stop it before them."""
@@ -119,12 +140,12 @@ class Streams:
                     # The failure of one stream must not stop the others.
                     self.broken[path.name] = _writable(_reason(path, error))
                     LOGGER.error("stream %s could not be opened: %s", _writable(path.name), self.broken[path.name])
-        for source in list(self._sources.values()):
-            source.start()
+        for each in [*self._others, *self._sources.values()]:
+            each.start()
 
     def _open(self, path: Path, config: StreamConfig) -> LiveStream:
         name = config.name
-        stream = LiveStream(path, config, lambda event, what: self.events.tell(name, event, what))
+        stream = LiveStream(path, config, lambda event, what: self.events.tell(name, event, what), self.leadership)
         self._streams[name] = stream
         stream.start()
         return stream
@@ -163,8 +184,9 @@ class Streams:
         Raises
         ------
         Problem
-            If there is another one of its name, or there are too many.
+            If there is another one of its name, there are too many, or this service does not lead.
         """
+        self.leadership.check()
         with self._lock:
             path = self.directory / config.name
             known = self._streams.get(config.name)
@@ -200,10 +222,42 @@ class Streams:
                 shutil.rmtree(path, ignore_errors=True)
                 raise Problem(422, str(error)) from error
 
+    def put(self, name: str, made: Path | None, aside: Path | None = None) -> None:
+        """Put a directory in the place of a stream, if there is one of the name, and open it.
+
+        Parameters
+        ----------
+        name
+            Of the stream.
+        made
+            Its directory from now on; None: there is no such stream any more.
+        aside
+            Where the former one goes; None: it is deleted.
+        """
+        if name in self._streams or name in self.broken:
+            self._end(name, aside)
+        if made is not None:
+            with self._lock:
+                path = self.directory / name
+                made.rename(path)
+                sync_directory(self.directory)
+                try:
+                    self._open(path, _config_of(path))
+                except BaseException:
+                    shutil.rmtree(path, ignore_errors=True)
+                    raise
+
     def delete(self, name: str) -> None:
         """End a stream and delete all that there is of it."""
+        self.leadership.check()
         if name not in self.broken and not NAME.fullmatch(name):
             raise unknown_stream(name)
+        if name not in self.broken:
+            self.get(name)
+        self._end(name)
+
+    def _end(self, name: str, to: Path | None = None) -> None:
+        """End a stream; delete all that there is of it, or move it."""
         stream = None if name in self.broken else self.get(name)
         source = self._sources.pop(name, None)
         if source is not None:
@@ -217,6 +271,10 @@ class Streams:
             except Exception as error:
                 # Files on disk are deleted in any case.
                 LOGGER.error("stream %s did not end in order: %s", name, error)
+        if to is not None:
+            to.parent.mkdir(exist_ok=True)
+            (self.directory / name).rename(to)
+            return
         aside = self.directory / f".{uuid4().hex}"
         # The directory may be gone already.
         with suppress(FileNotFoundError):
@@ -225,8 +283,8 @@ class Streams:
 
     def stop(self) -> None:
         """Finish what was accepted, write checkpoints and end."""
-        for source in list(self._sources.values()):
-            source.stop()
+        for each in [*self._others, *self._sources.values()]:
+            each.stop()
         self.events.close()
         threads = [Thread(target=stream.stop) for stream in self.all()]
         for thread in threads:

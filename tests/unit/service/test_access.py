@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from starlette.testclient import TestClient
 
 from streamgp.service.streams import Streams, unknown_stream
 from streamgp.service.web import tokens
-from streamgp.service.web.access import ROUTES, route_of
+from streamgp.service.web.access import ALL, ROUTES, route_of
 from streamgp.service.web.app import make_app
 from streamgp.service.web.security import Guard
 
@@ -46,7 +47,8 @@ def routes_of(routes: list[Any], prefix: str = "") -> Iterator[tuple[str, str]]:
 
 
 def application() -> FastAPI:
-    app = make_app(Streams.__new__(Streams))._app
+    with TemporaryDirectory() as folder:
+        app = make_app(Streams(Path(folder)))._app
     assert isinstance(app, FastAPI)
     return app
 
@@ -74,6 +76,10 @@ def test_a_route_is_closed_to_those_who_may_not_use_it(file: tokens.TokenFile, m
         assert asked(file, method, own, None).status_code == 200
         return
     assert asked(file, method, own, None).status_code == 401
+    if ROUTES[f"{method} {path}"] == ALL:
+        assert asked(file, method, own, "operator").status_code == 200
+        assert {asked(file, method, own, each).status_code for each in SECRETS if each != "operator"} == {403}
+        return
     assert asked(file, method, own, "operator").status_code == asked(file, method, own, "a").status_code == 200
     if "{name}" in path:
         refused = asked(file, method, other, "a")

@@ -1,6 +1,7 @@
 """The file of tenants: what it may hold, how a token gets into it, and that it is read again."""
 
 import hashlib
+import json
 import logging
 import os
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from streamgp.service.web import tokens
+from streamgp.service.web import audit, tokens
 from streamgp.service.web.tenants import ROLES, Scope, Tenant, TenantError, parse
 
 DIGEST = "0" * 64
@@ -143,3 +144,19 @@ def test_the_file_is_read_again_when_it_changes(tmp_path: Path, caplog: pytest.L
     assert [record.message.count("the tokens stay as they were") for record in caplog.records] == [1, 1]
     tokens.add(path, "other", ["read:*"])
     assert not file.find(second)
+
+
+def test_the_audit_log_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(audit, "MAX_BYTES", 100)
+    path = tmp_path / "audit.jsonl"
+    log = audit.AuditLog(path)
+    for i in range(61):
+        log.write({"number": i, "text": "x" * 10})
+    log.close()
+    names = sorted(each.name for each in tmp_path.iterdir())
+    assert names == ["audit.jsonl", *(f"audit.jsonl.{n}" for n in range(1, audit.KEPT + 1))]
+    lines = [line for name in [*reversed(names[1:]), names[0]] for line in (tmp_path / name).read_text().splitlines()]
+    found = [json.loads(line)["number"] for line in lines]
+    assert found == list(range(61))[-len(found) :] and len(found) >= 3 * audit.KEPT
+    assert all(each.stat().st_size < 100 + 40 for each in tmp_path.iterdir())
+    assert {each.stat().st_mode & 0o777 for each in tmp_path.iterdir()} == {0o600}

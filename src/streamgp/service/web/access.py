@@ -19,6 +19,8 @@ from streamgp.service.web.tokens import TokenFile, digest_of
 OPEN = "open"
 # Any tenant may ask, and sees its own streams alone.
 ANY = "any"
+# Who may do all with all streams may ask.
+ALL = "all"
 # What each route needs: a role on the stream that its path names, or else on the one that its body names.
 # A route that is not here is answered to nobody who shows a token.
 ROUTES = {
@@ -49,6 +51,11 @@ ROUTES = {
     "POST /v1/streams/{name}/checkpoint": "admin",
     "POST /v1/streams/{name}/restore": "admin",
     "DELETE /v1/streams/{name}": "admin",
+    "GET /v1/standby": ALL,
+    "POST /v1/standby/entries": ALL,
+    "POST /v1/standby/fence": ALL,
+    "POST /v1/standby/promote": ALL,
+    "GET /v1/standby/streams/{name}": ALL,
 }
 _COMPILED = [(route.partition(" ")[0], compile_path(route.partition(" ")[2])[0], route) for route in ROUTES]
 # Without tokens any process of this machine may do all, and nobody else anything.
@@ -83,6 +90,12 @@ class Caller:
     def is_tenant(self) -> bool:
         """Whether a token said whose the request is."""
         return self.tenant is not LOCAL and self.tenant is not NOBODY
+
+    @property
+    def is_standby(self) -> bool:
+        """Whether a standby asks for entries, as it does all the time."""
+        is_theirs = self.route is not None and ROUTES[self.route] == ALL
+        return is_theirs and (self.tenant is LOCAL or self.tenant.administers_all)
 
     def check_new(self, stream: str) -> None:
         """Raise `Problem` unless the caller may make a stream of this name, whether there is one or not."""
@@ -162,6 +175,10 @@ class Access:
         if need is None:
             raise Problem(404, "expected a path and a method of /openapi.json, got another")
         if need == ANY:
+            return
+        if need == ALL:
+            if not tenant.administers_all:
+                raise Problem(403, f"expected the role 'admin' on *, which {tenant.name!r} has not; ask for it")
             return
         if caller.stream is None:
             is_allowed = tenant.patterns(need) != "none"

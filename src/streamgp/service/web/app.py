@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.resources import files
+from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.responses import PlainTextResponse
@@ -12,6 +14,8 @@ from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
 from streamgp.service.problems import Problem, unforeseen
+from streamgp.service.requests import promise
+from streamgp.service.standby.standing_by import StandingBy
 from streamgp.service.status import describe_broken
 from streamgp.service.streams import Streams
 from streamgp.service.web import schemas
@@ -24,8 +28,10 @@ from streamgp.service.web.reading_routes import of_reading
 from streamgp.service.web.row_routes import of_rows
 from streamgp.service.web.schemas import answers, body
 from streamgp.service.web.security import Guard
+from streamgp.service.web.standby_routes import of_standby
 from streamgp.service.web.state_routes import of_state
 from streamgp.service.web.tokens import TokenFile
+from streamgp.service.web.waiting import Waiting
 from streamgp.version import __version__
 
 MAX_BODY = 32 << 20
@@ -39,7 +45,12 @@ class Limits:
     max_rate: float | None = None
 
 
-def make_app(streams: Streams, tokens: TokenFile | None = None, limits: Limits | None = None) -> Guard:
+def make_app(
+    streams: Streams,
+    tokens: TokenFile | None = None,
+    limits: Limits | None = None,
+    standing_by: StandingBy | None = None,
+) -> Guard:
     """Return the application of a directory's streams, which are started and stopped with it.
 
     Parameters
@@ -50,6 +61,8 @@ def make_app(streams: Streams, tokens: TokenFile | None = None, limits: Limits |
         Of the clients; None: any process of this machine may ask.
     limits
         On requests.
+    standing_by
+        At work if this is a standby; started and stopped with the streams.
     """
     limits = Limits() if limits is None else limits
 
@@ -67,7 +80,7 @@ def make_app(streams: Streams, tokens: TokenFile | None = None, limits: Limits |
         redoc_url=None,
         lifespan=life,
     )
-    measures = Measures(streams)
+    measures = Measures(streams, standing_by)
 
     async def refused(_: Request, error: Exception) -> Response:
         assert isinstance(error, Problem)
@@ -88,10 +101,11 @@ def make_app(streams: Streams, tokens: TokenFile | None = None, limits: Limits |
     rows = of_rows(streams)
     app.add_middleware(Direct, router=rows)
     app.add_middleware(Measured, measures=measures)
-    app.include_router(_of_service(streams, measures))
+    app.include_router(_of_service(streams, measures, standing_by))
     app.include_router(_of_streams(streams), prefix="/v1/streams")
     for router in (of_reading(streams), rows, of_state(streams)):
         app.include_router(router, prefix="/v1/streams/{name}")
+    app.include_router(of_standby(streams, standing_by), prefix="/v1/standby")
     page = files("streamgp.service") / "page"
     app.mount("/static", StaticFiles(directory=str(page), check_dir=False))
 
@@ -102,7 +116,7 @@ def make_app(streams: Streams, tokens: TokenFile | None = None, limits: Limits |
     return Guard(app, tokens, limits.max_body, limits.max_rate)
 
 
-def _of_service(streams: Streams, measures: Measures) -> APIRouter:
+def _of_service(streams: Streams, measures: Measures, standing_by: StandingBy | None) -> APIRouter:
     router = APIRouter(tags=["service"])
 
     @router.get("/livez", summary="Whether the process lives")
@@ -114,12 +128,17 @@ def _of_service(streams: Streams, measures: Measures) -> APIRouter:
         sees = caller_of(request).tenant.sees
         replayed = {each.config.name: round(each.replayed, 3) for each in streams.all() if not each.is_ready}
         failed = [each.config.name for each in streams.all() if each.failure] + list(streams.broken)
-        found = {
-            "status": "replaying" if replayed else "ready",
+        copying = standing_by is not None and not (standing_by.has_copied or streams.leadership.leads)
+        found: dict[str, Any] = {
+            "status": "replaying" if replayed else "copying" if copying else "ready",
+            "role": streams.leadership.now.role,
             "replayed": {name: share for name, share in replayed.items() if sees(name)},
             "failed": [name for name in failed if sees(name)],
         }
-        return answer(request, found, 503 if replayed else 200)
+        if standing_by is not None and not streams.leadership.leads:
+            lag = standing_by.status()
+            found |= {name: lag[name] for name in ("lag_positions", "lag_seconds", "may_lead")}
+        return answer(request, found, 503 if replayed or copying else 200)
 
     @router.get("/metrics", summary="Numbers for Prometheus", response_class=PlainTextResponse)
     def metrics(request: Request) -> Response:
@@ -131,6 +150,7 @@ def _of_service(streams: Streams, measures: Measures) -> APIRouter:
 
 def _of_streams(streams: Streams) -> APIRouter:
     router = APIRouter(tags=["streams"], dependencies=[Depends(known_query)])
+    waiting = Waiting()
 
     @router.post(
         "",
@@ -144,9 +164,14 @@ def _of_streams(streams: Streams) -> APIRouter:
         config, caller = new_config(document), caller_of(request)
         caller.check_new(config.name)
         stream, is_new = await asyncio.to_thread(streams.create, config, caller.check_room)
-        # The answer waits until the stream takes rows.
+        # The answer waits until the stream takes rows, and until a standby has it too.
         while is_new and not (stream.is_ready or stream.failure):
             await asyncio.sleep(0.005)
+        known: Future[Any] = promise()
+        streams.leadership.acknowledge(stream.token, 0, lambda problem: known.set_result(problem))
+        refused = await waiting.answer(known)
+        if refused is not None:
+            raise refused
         return answer(
             request, plain(config.document() | {"position": stream.knowledge.position}), 201 if is_new else 200
         )

@@ -10,6 +10,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from streamgp.service.standby.standing_by import StandingBy
 from streamgp.service.streams import Streams
 from streamgp.service.web.tenants import Tenant
 
@@ -33,6 +34,7 @@ _DURABILITY = {
 _ROUTES = (
     (re.compile(r"/v1/streams/[^/]+/alarms/[^/]+/acknowledge"), "/v1/streams/{name}/alarms/{number}/acknowledge"),
     (re.compile(r"/v1/streams/[^/]+(/[a-z]+)?"), "/v1/streams/{name}"),
+    (re.compile(r"/v1/standby/streams/.*"), "/v1/standby/streams/{name}"),
     (re.compile(r"/static/.*"), "/static"),
 )
 
@@ -47,10 +49,19 @@ def route_of(path: str) -> str:
 
 
 class Measures:
-    """What the service counts."""
+    """What the service counts.
 
-    def __init__(self, streams: Streams) -> None:
+    Parameters
+    ----------
+    streams
+        Of the service.
+    standing_by
+        At work if it is a standby.
+    """
+
+    def __init__(self, streams: Streams, standing_by: StandingBy | None = None) -> None:
         self._streams = streams
+        self._standing_by = standing_by
         self.registry = CollectorRegistry()
         self.seconds = Histogram(
             "streamgp_request_seconds", "Time to answer.", ["route"], buckets=_BUCKETS, registry=self.registry
@@ -67,6 +78,7 @@ class Measures:
         """Return what a tenant may see in the format of Prometheus: its streams; of all, also the requests."""
         seen = CollectorRegistry()
         seen.register(_OfStreams(self._streams, tenant))
+        seen.register(_OfStandby(self._streams, self._standing_by, tenant))
         return generate_latest(seen) + (generate_latest(self.registry) if tenant.sees_all else b"")
 
 
@@ -136,3 +148,42 @@ class _OfStreams(Collector):
                 if isinstance(value, int | float):
                     recent.add_metric([stream, name], float(value))
         yield from (failed, recent)
+
+
+class _OfStandby(Collector):
+    def __init__(self, streams: Streams, standing_by: StandingBy | None, tenant: Tenant) -> None:
+        self._streams = streams
+        self._standing_by = standing_by
+        self._tenant = tenant
+
+    def collect(self) -> Iterator[Any]:
+        """Yield who leads; of a leader with a standby and of a standby, how far that is behind."""
+        leadership, standing_by = self._streams.leadership, self._standing_by
+        now = leadership.now
+        yield GaugeMetricFamily("streamgp_epoch", "How often a standby has become the leader.", now.number)
+        yield GaugeMetricFamily("streamgp_leads", "Whether this service takes rows.", float(leadership.leads))
+        if leadership.leads and now.standby:
+            alone = float(not leadership.is_in_step)
+            yield GaugeMetricFamily(
+                "streamgp_alone", "Whether rows are acknowledged that the standby may not have.", alone
+            )
+            lags = {
+                each.config.name: each.last_position - leadership.confirmed.get(each.token, 0)
+                for each in self._streams.all()
+            }
+        elif standing_by is not None and not leadership.leads:
+            found = standing_by.status()
+            yield GaugeMetricFamily(
+                "streamgp_lag_seconds", "Since this standby had all of its leader.", found["lag_seconds"]
+            )
+            yield GaugeMetricFamily(
+                "streamgp_may_lead", "Whether this standby has all that was acknowledged.", float(found["may_lead"])
+            )
+            lags = standing_by.lags()
+        else:
+            return
+        behind = GaugeMetricFamily("streamgp_lag_positions", "Entries that the standby has not.", labels=["stream"])
+        for stream, lag in lags.items():
+            if self._tenant.sees(stream):
+                behind.add_metric([stream], float(lag))
+        yield behind

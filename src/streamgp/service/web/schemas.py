@@ -93,6 +93,15 @@ RESTORE = _object(
     },
     (),
 )
+PROMOTE = _object(
+    {
+        "force": {
+            "type": "boolean",
+            "default": False,
+            "description": "Also if rows may be lost that only the leader has.",
+        }
+    }
+)
 RESTORED = _object(
     {"restored": {"type": "integer", "description": "The position that it went back to."}, "position": POSITION},
     ("restored", "position"),
@@ -114,6 +123,7 @@ EXAMPLES: dict[str, Any] = {
     "step": {"rows": [{"id": "r2", "x": {"temp": 21.7, "wind": None}, "y": 415.0}]},
     "forecast": {"h": 2, "x": [{"temp": 21.0, "wind": 3.0}, {"temp": 20.5, "wind": 2.5}]},
     "restore": {"position": 1234},
+    "promote": {"force": False},
 }
 
 

@@ -136,7 +136,8 @@ class Guard:
         if not length.isdecimal() or int(length) > self._max_body:
             raise self._too_large(length[:20])
         name = f"tenant {caller.tenant.name}" if caller.is_tenant else address
-        self._rates.check(name, caller.tenant.max_rate or self._max_rate)
+        if not caller.is_standby:
+            self._rates.check(name, caller.tenant.max_rate or self._max_rate)
         self._access.check(caller)
 
     def _too_large(self, got: str) -> Problem:

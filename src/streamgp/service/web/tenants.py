@@ -90,6 +90,11 @@ class Tenant:
         """Whether the tenant may know of every stream."""
         return any(scope.pattern == "*" for scope in self.scopes)
 
+    @property
+    def administers_all(self) -> bool:
+        """Whether the tenant may do all with every stream."""
+        return any((scope.role, scope.pattern) == (ROLES[-1], "*") for scope in self.scopes)
+
     def may(self, role: str, stream: str) -> bool:
         """Return whether the tenant has a role, or one above it, on a stream."""
         high = ROLES[ROLES.index(role) :]
