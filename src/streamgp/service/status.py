@@ -6,6 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 from streamgp.service.answers import as_iso
 from streamgp.service.checkpointing import Checkpointing
 from streamgp.service.keyed_model import KeyedModel
+from streamgp.service.log import EventLog
 from streamgp.service.past import KeptStream, Past
 from streamgp.service.problems import Problem
 from streamgp.service.restart_time import RestartTime
@@ -16,6 +17,7 @@ class StreamAtWork(KeptStream, Protocol):
     """What is shown of a stream at work."""
 
     process: int
+    log: EventLog
     checkpointing: Checkpointing
     restart_time: RestartTime
     last_position: int
@@ -29,11 +31,6 @@ class StreamAtWork(KeptStream, Protocol):
     @property
     def model(self) -> Any:
         """The model at work."""
-        ...
-
-    @property
-    def log_bytes(self) -> int:
-        """Size of the log."""
         ...
 
 

@@ -67,11 +67,12 @@ def draw_paths(
             found[:, step] = mean + scale * paths.recalibrated(y)
             past = np.concatenate([past[:, 1:], mean + scale * y[:, None]], axis=1)
         ahead = state.inputs.coded(X)
-        unsure = np.isnan(ahead).any(axis=1) | bool(lags)  # rows of which the model is not given all inputs
+        # Of these rows the model is not given all inputs.
+        unsure = np.isnan(ahead).any(axis=1, keepdims=True) | (len(lags.lags) > 0)
         if state.recent is not None and unsure.any():
             of_calendar = state.inputs.categories.of_calendar(ahead.shape[1])
             regressed = direct(state.recent, ahead, _seasons(state), of_calendar)
-            found = averaged(found, regressed._replace(var=np.where(unsure[:, None], regressed.var, np.inf)))
+            found = averaged(found, regressed._replace(var=np.where(unsure, regressed.var, np.inf)))
     return settings.target_map.inverse(found[:n])
 
 

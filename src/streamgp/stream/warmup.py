@@ -144,11 +144,8 @@ def rebuild(settings: StreamSettings, state: StreamState, progress: Progress) ->
         learnt = RawRows(inputs[: state.rows - h], y[h:], None)
         sample = RowSample.empty(inputs.shape[1], settings.num_outputs)
         glitches = (usual != y).any(axis=1)
-        rebuilt = replace(
-            rebuilt,
-            sample=sample.offer(learnt, glitches[h:]),
-            recent=_recent(settings, replace(state, seasons=rebuilt.seasons), X, usual),
-        )
+        recent = _recent(settings, replace(state, seasons=rebuilt.seasons), X, usual)
+        rebuilt = replace(rebuilt, sample=sample.offer(learnt, glitches[h:]), recent=recent)
         if settings.transforms:
             target_range = TargetRange.empty(settings.num_outputs).learn(y, glitches)[0]
             rebuilt = replace(rebuilt, target_range=target_range)
