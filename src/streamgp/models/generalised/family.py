@@ -24,6 +24,11 @@ def spec(preset: Spec, **options: Any) -> Spec:
     """Return a preset with the user's changes, every one checked."""
     changed = with_options(preset, name, options)
     check_switching(changed)
+    if options.get("noise_by_input") and changed.likelihood == "poisson":
+        raise ValueError(
+            "noise_by_input: expected it with the likelihood negative-binomial, got poisson, whose variance is its "
+            "mean; leave one of them out"
+        )
     return changed
 
 

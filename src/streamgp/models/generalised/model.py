@@ -20,6 +20,8 @@ from streamgp.filters.kalman import FilterState
 from streamgp.filters.laplace import Block, Experts, Latent, predict_rows, prior_state, update_block
 from streamgp.likelihoods import Categorical, LatentPredictive, Likelihood, ceiling
 from streamgp.likelihoods.ceiling import Ceiling
+from streamgp.likelihoods.noise_features import NoiseInputs
+from streamgp.likelihoods.overdispersion import Overdispersion
 from streamgp.models.agreement import check_ensemble
 from streamgp.models.contract import Described, Info, StreamModel
 from streamgp.numerics import tree
@@ -67,12 +69,16 @@ class GeneralisedGroup(Module):
 
 @register
 class GeneralisedState(Module):
-    """Belief of every expert, a stack for each group; the weights; the clock; for counts, how large they may be."""
+    """Belief of every expert, a stack for each group; the weights; the clock.
+
+    Of counts, how large they may be, and how their variance follows the inputs.
+    """
 
     filters: tuple[FilterState, ...]
     weights: Any
     last_time: Float[AnyArray, ""]
     ceiling: Ceiling | None = None
+    layer: Overdispersion | None = None
 
 
 @register
@@ -82,7 +88,8 @@ class GeneralisedEnsemble(StreamModel):
     Build it with `generalised_ensemble`. Experts keep the order in which they were given. Predictions are
     `LatentPredictive`s. With `offset`, the last column of X is no input but is added to all latent values: for
     counts, the log of the exposure. With `highest`, a rate of counts that is believed at the start, counts far above
-    all before are not learnt, and predictions are bounded, as `streamgp.likelihoods.ceiling` has it.
+    all before are not learnt, and predictions are bounded, as `streamgp.likelihoods.ceiling` has it. With
+    `noise_inputs`, the variance of counts follows these, as `streamgp.likelihoods.overdispersion` has it.
     """
 
     learns_far_inputs: ClassVar[bool] = False
@@ -97,6 +104,7 @@ class GeneralisedEnsemble(StreamModel):
     offset: bool = static_field(default=False)
     num_outputs: int = static_field(default=1)
     highest: Float[AnyArray, ""] | None = None
+    noise_inputs: NoiseInputs | None = None
 
     @property
     def num_experts(self) -> int:
@@ -126,7 +134,8 @@ class GeneralisedEnsemble(StreamModel):
             prior_state(group.num_features, group.likelihood.num_latents, group.prior_var) for group in self.groups
         )
         start = None if self.highest is None else ceiling.starting_at(self.highest)
-        return GeneralisedState(filters, prior_weights(self.rule, self.log_prior), np.asarray(np.nan), start)
+        layer = None if self.noise_inputs is None else Overdispersion.start(self.noise_inputs)
+        return GeneralisedState(filters, prior_weights(self.rule, self.log_prior), np.asarray(np.nan), start, layer)
 
     def predict(
         self, state: GeneralisedState, X: Float[AnyArray, "n d"], times: Float[AnyArray, " n"] | None = None
@@ -139,9 +148,11 @@ class GeneralisedEnsemble(StreamModel):
             experts = Experts(belief, group.dynamics, group.prior_var, group.features(X)[0])
             parts.append(predict_rows(experts, tau, offset, group.likelihood.num_latents))
         predictive = self._mix(self.rule.predict(state.weights), parts)
-        if state.ceiling is None:
+        if state.ceiling is not None:
+            predictive = ceiling.bounded(predictive, ceiling.limit(state.ceiling.rate, offset))
+        if state.layer is None or self.noise_inputs is None:
             return predictive
-        return ceiling.bounded(predictive, ceiling.limit(state.ceiling.rate, offset))
+        return state.layer.widen(self.noise_inputs.which, X, predictive)
 
     def update(
         self,
@@ -190,8 +201,10 @@ class GeneralisedEnsemble(StreamModel):
         log_density = predictive.component_log_density(y[:, None])
         weights, before = scan_rule(self.rule, state.weights, log_density, learnt)
         rules = None if before.of_rules is None else np.exp(before.of_rules)
-        info = Info(replace(predictive, log_weights=before.log_weights), outside, rules)
-        return GeneralisedState(filters, weights, state.last_time, top), info
+        predictive, layer = replace(predictive, log_weights=before.log_weights), state.layer
+        if layer is not None and self.noise_inputs is not None:
+            layer, predictive = layer.learn(self.noise_inputs.which, X, predictive, y, learnt)
+        return GeneralisedState(filters, weights, state.last_time, top, layer), Info(predictive, outside, rules)
 
     def _filter(
         self, state: GeneralisedState, X: Float[np.ndarray, "n d"], rows: Block
@@ -271,6 +284,7 @@ def generalised_ensemble(
     time_unit: float = 1.0,
     offset: bool = False,
     highest: float | None = None,
+    noise_inputs: NoiseInputs | None = None,
 ) -> GeneralisedEnsemble:
     """Group experts by shape into one model.
 
@@ -289,6 +303,8 @@ def generalised_ensemble(
         Whether X has a last column that is added to the latent values.
     highest
         For counts, the largest rate believed at the start; None: any count is believed.
+    noise_inputs
+        For negative binomial counts, the inputs that their variance follows; None: it follows none.
     """
     if not experts:
         raise ValueError("generalised_ensemble: expected at least one expert, got none")
@@ -309,6 +325,7 @@ def generalised_ensemble(
         num_inputs=experts[0].basis.num_inputs + offset,
         offset=offset,
         highest=None if highest is None else np.asarray(float(highest)),
+        noise_inputs=noise_inputs,
     )
 
 

@@ -8,6 +8,7 @@ from streamgp.bases import Basis, Fourier, Intercept, Linear
 from streamgp.filters.dynamics import static
 from streamgp.likelihoods import Likelihood, ceiling
 from streamgp.likelihoods.from_targets import make_likelihood
+from streamgp.likelihoods.noise_features import NoiseInputs
 from streamgp.models.base import FittedExpert
 from streamgp.models.fitting.laplace_evidence import LaplaceFit, fit_likelihood
 from streamgp.models.gaussian.fit_tasks import FitTask, make_fit_tasks, map_in_threads
@@ -100,7 +101,16 @@ def fit_generalised(
     rule = make_rule(
         spec.rule, groups, delta=spec.delta, share_rate=spec.share, switch=spec.switch, transition=spec.transition
     )
-    return generalised_ensemble(experts, rule, time_unit=time_unit, offset=spec.exposure, highest=highest), table
+    follows = spec.noise_by_input and spec.likelihood == "negative-binomial"
+    ensemble = generalised_ensemble(
+        experts,
+        rule,
+        time_unit=time_unit,
+        offset=spec.exposure,
+        highest=highest,
+        noise_inputs=NoiseInputs.of_rows(inputs, _as_targets(spec, y, num_classes)) if follows else None,
+    )
+    return ensemble, table
 
 
 def _fit_all(
