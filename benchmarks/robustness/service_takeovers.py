@@ -277,9 +277,11 @@ class Pair:
             if at == whole:
                 replay(stream, entries)
             rows = rows_with_inputs(stream.config, asked, with_target=False)
-            found.append(stream.predict(rows, keep=False)[0].columns["mean"])
+            found.append(np.asarray(stream.predict(rows, keep=False)[0].columns["mean"]))
             stream.stop()
-        return [] if np.allclose(*found, rtol=TOLERANCE, atol=1e-12) else ["predictions differ from an unbroken run"]
+        # The means reach from -0.4 to 1.2; one of zero has no digits of its own.
+        most = float(np.abs(found[0] - found[1]).max())
+        return [] if most < TOLERANCE else [f"predictions differ by {most:.2g} from an unbroken run"]
 
 
 def replay(stream: LiveStream, entries: list[Any]) -> None:
