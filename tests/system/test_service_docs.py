@@ -81,7 +81,8 @@ def test_the_examples_can_be_read():
     rules = (directory / "alerts.yml").read_text()
     from streamgp.service.web import measures
 
-    known = {f"streamgp_{name}" for name in (*measures._STATUS, *measures._DURABILITY, "failed", "recent")}
+    of_streams = *measures._STATUS, *measures._DURABILITY, "failed", "recent"
+    known = {f"streamgp_{name}" for name in (*of_streams, *measures._STANDBY)}
     known |= {"streamgp_request_seconds_bucket", "streamgp_answers_total"}
     expressions = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
     named = set(re.findall(r"streamgp_\w+", " ".join(expressions) + rules))

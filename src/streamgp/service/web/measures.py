@@ -150,6 +150,16 @@ class _OfStreams(Collector):
         yield from (failed, recent)
 
 
+_STANDBY = {
+    "epoch": "How often a standby has become the leader.",
+    "leads": "Whether this service takes rows.",
+    "alone": "Whether rows are acknowledged that the standby may not have.",
+    "lag_seconds": "Since this standby had all of its leader.",
+    "may_lead": "Whether this standby has all that was acknowledged.",
+    "lag_positions": "Entries that the standby has not.",
+}
+
+
 class _OfStandby(Collector):
     def __init__(self, streams: Streams, standing_by: StandingBy | None, tenant: Tenant) -> None:
         self._streams = streams
@@ -160,29 +170,24 @@ class _OfStandby(Collector):
         """Yield who leads; of a leader with a standby and of a standby, how far that is behind."""
         leadership, standing_by = self._streams.leadership, self._standing_by
         now = leadership.now
-        yield GaugeMetricFamily("streamgp_epoch", "How often a standby has become the leader.", now.number)
-        yield GaugeMetricFamily("streamgp_leads", "Whether this service takes rows.", float(leadership.leads))
+        values: dict[str, float] = {"epoch": now.number, "leads": leadership.leads}
         if leadership.leads and now.standby:
-            alone = float(not leadership.is_in_step)
-            yield GaugeMetricFamily(
-                "streamgp_alone", "Whether rows are acknowledged that the standby may not have.", alone
-            )
+            values["alone"] = not leadership.is_in_step
             lags = {
                 each.config.name: each.last_position - leadership.confirmed.get(each.token, 0)
                 for each in self._streams.all()
             }
         elif standing_by is not None and not leadership.leads:
             found = standing_by.status()
-            yield GaugeMetricFamily(
-                "streamgp_lag_seconds", "Since this standby had all of its leader.", found["lag_seconds"]
-            )
-            yield GaugeMetricFamily(
-                "streamgp_may_lead", "Whether this standby has all that was acknowledged.", float(found["may_lead"])
-            )
+            values |= {name: found[name] for name in ("lag_seconds", "may_lead")}
             lags = standing_by.lags()
         else:
+            lags = None
+        for name, value in values.items():
+            yield GaugeMetricFamily(f"streamgp_{name}", _STANDBY[name], float(value))
+        if lags is None:
             return
-        behind = GaugeMetricFamily("streamgp_lag_positions", "Entries that the standby has not.", labels=["stream"])
+        behind = GaugeMetricFamily("streamgp_lag_positions", _STANDBY["lag_positions"], labels=["stream"])
         for stream, lag in lags.items():
             if self._tenant.sees(stream):
                 behind.add_metric([stream], float(lag))
