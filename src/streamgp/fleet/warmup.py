@@ -31,7 +31,7 @@ MIN_CORRELATION = 0.3
 # The prior is fitted to the rows of so many keys at most.
 MAX_KEYS = 512
 # The first guess of the variance of the weights, and of those of which few rows say little: of products and the year.
-FIRST_GUESS, SMALL_GUESS = 0.3, 0.05
+FIRST_GUESS, SMALL_GUESS = 0.3, 0.01
 # FleetExperts: which features, and the factor on the weights' deviation from the prior per unit of time, or per day
 # where rows come within days. What forgets leaves out the faster waves of the calendar, which it cannot learn.
 EXPERTS = (("linear", 1.0), ("curved", 1.0), ("slow", 0.98))
