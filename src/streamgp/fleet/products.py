@@ -1,7 +1,5 @@
 """Products of two inputs as features: what bends, and what depends on the hour, the season or the last target."""
 
-from typing import Any
-
 import numpy as np
 from jaxtyping import Float, Int
 
@@ -44,10 +42,10 @@ def multiplied(Z: Float[np.ndarray, "n z"], pairs: Pairs) -> Float[np.ndarray, "
     return near[:, pairs[:, 0]] * near[:, pairs[:, 1]]
 
 
-def slopes(Z: Float[np.ndarray, "n z"], pairs: Pairs, theta: Float[np.ndarray, "n p"]) -> Any:
+def slopes(Z: Float[np.ndarray, "n z"], pairs: Pairs, theta: Float[np.ndarray, "n p"]) -> Float[np.ndarray, "n z"]:
     """Return the derivative of the products' sum, weighted by `theta`, by each standardised input."""
     near, found = np.clip(Z, -FAR, FAR), np.zeros_like(Z)
     inside = np.abs(Z) < FAR
     for by, other in (pairs.T, pairs.T[::-1]):
-        np.add.at(found, (slice(None), by), theta * near[:, other] * inside[:, by])
+        np.add.at(found.T, by, (theta * near[:, other] * inside[:, by]).T)
     return found
