@@ -57,7 +57,10 @@ def serve(
         typer.Option(help="Write a line of JSON for each request: who, what, which stream, how it ended."),
     ] = None,
     certificate: Annotated[
-        Path | None, typer.Option(help="Encrypt connections (TLS) with this certificate and its chain, as PEM.")
+        Path | None,
+        typer.Option(
+            help="Encrypt connections (TLS) with this certificate and its chain (PEM), read again when it changes."
+        ),
     ] = None,
     key_file: Annotated[Path | None, typer.Option(help="The private key of the certificate, as PEM.")] = None,
     max_body: Annotated[int, typer.Option(help="Largest request, in megabytes.", min=1, max=1024)] = 32,

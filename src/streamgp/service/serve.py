@@ -211,6 +211,7 @@ def serve_directory(
         from streamgp.service.web import connections
         from streamgp.service.web.app import Limits, make_app
         from streamgp.service.web.audit import Audited
+        from streamgp.service.web.certificates import Certificate
     except ImportError as error:
         raise RunError(f"{_PACKAGES} ({error.name} is missing)") from error
     entrance.check()
@@ -242,6 +243,9 @@ def serve_directory(
             backlog=connections.BACKLOG,
             ws="none",
         )
+        config.load()
+        if entrance.certificate is not None and entrance.key_file is not None and config.ssl is not None:
+            Certificate(entrance.certificate, entrance.key_file).show_by(config.ssl)
         server = Server(config, streams.leadership.leave)
         try:
             listening = _listen(entrance.host, entrance.port, WAITING)
