@@ -153,6 +153,27 @@ def test_a_stream_that_takes_nothing_keeps_its_messages_and_no_other_stream_wait
     assert bridge.said == ["power waits: power learns no longer"]
 
 
+def test_why_streams_wait_is_said_once_and_again_after_they_went_on(bridge: Bridge, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(relay, "PAUSE", 0.0)
+    broker = Broker()
+    broker.bring("power/step", row("a", y=1.0))
+    broker.bring("other/step", row("a", y=1.0))
+    broker.together()
+    broker.to_come += [[] for _ in range(4)]
+    answers = iter([False] * 5 + [True] + [False] * 20)
+
+    def asked(method: str, path: str, document: Any = None) -> Any:
+        if next(answers):
+            broker.to_come.insert(0, [Received("other/step", b'{"id": "b"}', 9, 1, 0)])
+            return {"rows": [{"id": "a"}], "position": 1}
+        raise relay.NoAnswer("gone")
+
+    monkeypatch.setattr(bridge.service.client, "request", asked)
+    bridge.run(broker)
+    said = [f"{name} waits: the service gives no answer (gone)" for name in ("power", "other")]
+    assert len(bridge.said) == 3 and set(bridge.said) == set(said) and broker.acknowledged() == [2]
+
+
 def test_predictions_that_no_label_will_find_are_not_acknowledged(bridge: Bridge, monkeypatch: pytest.MonkeyPatch):
     """The disk is full: the row would be lost."""
     answer = {"rows": [{"id": "a", "mean": 0.0}], "position": 0, "kept": False}

@@ -119,6 +119,7 @@ class Broker:
         self._came: SimpleQueue[Received] = SimpleQueue()
         # Rises when a connection is lost: the broker sends again what was not acknowledged on it.
         self._connection = 0
+        self._is_connected = False
         self._stopping = stopping
         self._changed = Condition()
         # Numbers of messages that went out, and of those that the broker has.
@@ -198,19 +199,23 @@ class Broker:
         if code.is_failure:
             self._say(f"{self._where} refuses the connection ({code}): check user and password; waiting for it")
             return
+        self._is_connected = True
         known = "its session is there" if flags.session_present else "a new session: messages from now on are taken"
         self._say(f"connected to {self._where}; {known}")
         self._client.subscribe([(topic, QOS) for topic in self._topics])
 
     def _on_connect_fail(self, _: Any, __: Any) -> None:
-        self._say(f"{self._where} cannot be reached; waiting for it")
+        certificate = ", or its certificate is not known here" if self._address.is_secure else ""
+        self._say(f"{self._where} cannot be reached{certificate}; waiting for it")
 
     def _on_disconnect(self, _: Any, __: Any, ___: Any, code: Any, ____: Any) -> None:
         with self._changed:
             self._connection += 1
             self._changed.notify_all()
-        if not self._stopping.is_set():
+        if self._is_connected and not self._stopping.is_set():
             self._say(f"the connection to {self._where} was lost ({code}); waiting for it")
+
+        self._is_connected = False
 
     def _on_subscribe(self, _: Any, __: Any, ___: Any, codes: Any, ____: Any) -> None:
         refused = [topic for topic, code in zip(self._topics, codes, strict=False) if code.is_failure]

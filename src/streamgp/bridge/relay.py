@@ -49,6 +49,8 @@ class Relay:
         self._waiting: defaultdict[str, deque[Message[Received]]] = defaultdict(deque)
         # When a stream that could take nothing is asked again.
         self._again: dict[str, float] = {}
+        # Why a stream could take nothing; said once.
+        self._reasons: dict[str, str] = {}
         self._refused = 0
 
     def run(self, stopping: Event) -> None:
@@ -81,7 +83,9 @@ class Relay:
                 else:
                     waiting.popleft()
         except _Later as reason:
-            self._say(f"{stream} waits: {reason}")
+            if self._reasons.get(stream) != str(reason):
+                self._reasons[stream] = str(reason)
+                self._say(f"{stream} waits: {reason}")
             self._again[stream] = monotonic() + PAUSE
         if not waiting:
             del self._waiting[stream]
@@ -135,6 +139,7 @@ class Relay:
     def _finish(self, group: list[Message[Received]]) -> None:
         """Have the broker forget messages, once it has what was said of them; otherwise they come again."""
         is_settled = self._broker.settle()
+        self._reasons.pop(group[0].stream, None)
         for message in group:
             if is_settled:
                 self._broker.acknowledge(message.receipt)
