@@ -87,6 +87,13 @@ class Entrance:
         except OSError as error:
             raise RunError(f"--audit-log: {self.audit_log} cannot be written ({error.strerror})") from error
 
+    def show_certificate(self, context: ssl.SSLContext | None) -> None:
+        """Have a server, whose context of TLS this is, show the certificate as its files have it at the time."""
+        from streamgp.service.web.certificates import Certificate
+
+        if context is not None and self.certificate is not None and self.key_file is not None:
+            Certificate(self.certificate, self.key_file).show_by(context)
+
 
 def add_client(token_file: Path | None, client: str, expires: str | None) -> None:
     """Add a token of a tenant, NAME:SCOPES or the name of one that is there, to a file, and print it."""
@@ -228,7 +235,6 @@ def serve_directory(
         from streamgp.service.web import connections
         from streamgp.service.web.app import Limits, make_app
         from streamgp.service.web.audit import Audited
-        from streamgp.service.web.certificates import Certificate
     except ImportError as error:
         raise RunError(f"{_PACKAGES} ({error.name} is missing)") from error
     entrance.check()
@@ -261,8 +267,7 @@ def serve_directory(
             ws="none",
         )
         config.load()
-        if entrance.certificate is not None and entrance.key_file is not None and config.ssl is not None:
-            Certificate(entrance.certificate, entrance.key_file).show_by(config.ssl)
+        entrance.show_certificate(config.ssl)
         server = Server(config, streams.leadership.leave)
         try:
             listening = _listen(entrance.host, entrance.port, WAITING)
