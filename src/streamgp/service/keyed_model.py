@@ -84,8 +84,10 @@ class KeyedModel:
         """Return nothing: all rows are scored when they are learnt."""
         return []
 
-    def __init__(self, config: StreamConfig, fleet: StreamingGPFleet | None = None) -> None:
+    def __init__(self, config: StreamConfig, sent: StreamConfig, fleet: StreamingGPFleet | None = None) -> None:
         self.config = config
+        # The stream whose rows it gets; a fleet makes cycles of the time itself.
+        self.sent = sent
         self.live = LiveFleet(self._begin() if fleet is None else fleet)
         self.next_row = 0
         self.waiting: dict[str, Waiting] = {}
@@ -312,6 +314,24 @@ class KeyedModel:
         more = {"persistence": naive, "running_mean": np.full(len(naive), np.nan), "warmup": ~by_experts}
         return columns | values | {"y": rows.y, "pit": pit, "log_density": density} | more
 
+    # Another model in the place of one
+
+    def waiting_rows(self) -> Rows:
+        """Return the rows that wait for their label."""
+        waiting = list(self.waiting.values())
+        X = np.array([w.x for w in waiting]).reshape(len(waiting), len(self.config.inputs))
+        return Rows(list(self.waiting), [w.key for w in waiting], np.array([w.time for w in waiting]), X)
+
+    def succeed(self, former: Self) -> None:
+        """Answer in the place of a fleet that got the same rows: go on with its scores and its waiting rows."""
+        self.sums, self.covered, self.targets, self.paired = (
+            former.sums,
+            former.covered,
+            former.targets,
+            former.paired,
+        )
+        self._last, self.waiting = former._last, former.waiting
+
     # Keeping
 
     def save(self, path: Path, more: dict[str, Any]) -> None:
@@ -336,12 +356,12 @@ class KeyedModel:
         self.live.fleet.save_with(path, {"service": tree | more})
 
     @classmethod
-    def load(cls, path: Path, config: StreamConfig) -> tuple[Self, dict[str, Any]]:
-        """Read a checkpoint; return also what `save` was given as `more`."""
+    def load(cls, path: Path, sent: StreamConfig) -> tuple[Self, dict[str, Any]]:
+        """Read a checkpoint of what got the rows of a stream; return also what `save` was given as `more`."""
         whole = load_of(path, StreamingGPFleet)
         with reading(path):
             tree = whole["service"]
-            model = cls(config, StreamingGPFleet.load(path))
+            model = cls(StreamConfig.from_document(tree["config"]), sent, StreamingGPFleet.load(path))
             model.next_row, model.sums = tree["next_row"], dict(tree["sums"])
             model.covered, model.targets = tree["covered"].copy(), Moments(*tree["targets"])
             model.paired = PairedLosses.from_tree(tree["paired"])

@@ -24,11 +24,13 @@ from streamgp.numerics.batching import concatenate
 from streamgp.numerics.checkpoint import reading, register
 from streamgp.numerics.threads import one_blas_thread
 from streamgp.service.config import StreamConfig
+from streamgp.service.inputs import input_names
 from streamgp.service.payload import Rows
 from streamgp.service.predictions import Columns, columns_ahead, columns_of, joined, judged_columns
 from streamgp.service.scores import NaiveScore, overall
 from streamgp.service.work import Applied, Prediction, Waiting, shared_predictions
 from streamgp.stream.outlook import Outlook, StandIn
+from streamgp.table.calendar import calendar_columns
 
 for _class in (HeldPrediction, MappedPredictive):
     register(_class)
@@ -49,12 +51,18 @@ class SingleView:
     """What is known at a position of the log: any thread may predict from it."""
 
     config: StreamConfig
+    sent: StreamConfig
     outlook: Outlook
     labels: tuple[Any, ...]
     score: Any
 
+    def inputs(self, rows: Rows) -> Rows:
+        """Return rows that were sent with the inputs of the model."""
+        return _with_cycles(rows, self.sent, self.config)
+
     def predict(self, rows: Rows) -> Prediction:
         """Predict rows, which follow each other."""
+        rows = self.inputs(rows)
         parts, standing, outlook, at = [], [], self.outlook, 0
         times = rows.times if self.config.timed else None
         with one_blas_thread():
@@ -83,12 +91,15 @@ class SingleModel:
     ----------
     config
         The stream.
+    sent
+        The stream whose rows it gets; another than its own where that had another model when it was made.
     live
         The model, if it has been at work.
     """
 
-    def __init__(self, config: StreamConfig, live: LiveModel | None = None) -> None:
+    def __init__(self, config: StreamConfig, sent: StreamConfig, live: LiveModel | None = None) -> None:
         self.config = config
+        self.sent = sent
         self.live = self._begin() if live is None else live
         self.next_row = 0
         self.waiting: dict[str, Waiting] = {}
@@ -107,7 +118,8 @@ class SingleModel:
 
     def view(self) -> SingleView:
         """Return what is known now."""
-        return SingleView(self.config, self.live.outlook(), self.live.labels, self.live.session.metrics.score)
+        score = self.live.session.metrics.score
+        return SingleView(self.config, self.sent, self.live.outlook(), self.live.labels, score)
 
     @property
     def rows(self) -> int:
@@ -153,6 +165,7 @@ class SingleModel:
 
     def predicted(self, rows: Rows, at: float, prediction: Prediction) -> None:
         """Take in rows that were predicted by a view, and wait for their labels from now on."""
+        rows = _with_cycles(rows, self.sent, self.config)
         numbers = self.live.append(rows.X, rows.times if self.config.timed else None, prediction.standing)
         for i, (number, name) in enumerate(zip(numbers, rows.ids, strict=True)):
             assert name is not None
@@ -189,6 +202,7 @@ class SingleModel:
 
     def stepped(self, rows: Rows) -> Applied:
         """Predict, score and learn rows that come with their labels."""
+        rows = _with_cycles(rows, self.sent, self.config)
         y = self.live.encode(rows.y)
         times = rows.times if self.config.timed else None
         scored, shown, at = [], [], 0
@@ -216,6 +230,7 @@ class SingleModel:
 
     def stepped_singly(self, rows: Rows) -> Applied:
         """Predict and learn rows one by one; `score_singly` scores them later, many at a time."""
+        rows = _with_cycles(rows, self.sent, self.config)
         predictives = []
         with one_blas_thread():
             for x, y, time, name in zip(rows.X, rows.y, rows.times, rows.ids, strict=True):
@@ -263,6 +278,33 @@ class SingleModel:
         flagged = np.zeros(n, bool) if part.flagged is None else part.flagged
         return columns | {"warmup": np.full(n, not part.by_experts), "flagged": flagged}
 
+    # Another model in the place of one
+
+    def waiting_rows(self) -> Rows:
+        """Return the rows that wait for their label, as they were sent."""
+        found = {name: w for name, w in self.waiting.items() if self._waits(name)}
+        X = [self.live.late.row(w.number).x for w in found.values()]
+        times = np.array([w.time for w in found.values()])
+        inputs = np.array(X).reshape(len(found), len(self.config.inputs))
+        return _with_cycles(Rows(list(found), [None] * len(found), times, inputs), self.config, self.sent)
+
+    def succeed(self, former: Self) -> None:
+        """Answer in the place of a model that got the same rows: go on with its scores, its alarms and its waiting rows.
+
+        These keep what was predicted of them. Those that this one has given up wait no longer.
+        """
+        self._naive, self.live.session.metrics = former._naive, former.live.session.metrics
+        ours, theirs = self.live.session.alarms, former.live.session.alarms
+        if ours is not None and theirs is not None:
+            ours.found, ours.count = theirs.found, theirs.count
+        # The tests for changes know the experts of this model alone.
+        held = {id(w.held): w.held._replace(in_time=np.zeros_like(w.held.in_time)) for w in former.waiting.values()}
+        self.waiting = {
+            name: w._replace(number=self.waiting[name].number, held=held[id(w.held)])
+            for name, w in former.waiting.items()
+            if name in self.waiting
+        }
+
     # Keeping
 
     def save(self, path: Path, more: dict[str, Any]) -> None:
@@ -282,18 +324,26 @@ class SingleModel:
         self.live.model.save_with(path, {"service": tree | more})
 
     @classmethod
-    def load(cls, path: Path, config: StreamConfig) -> tuple[Self, dict[str, Any]]:
-        """Read a checkpoint; return also what `save` was given as `more`."""
-        model, whole = _ESTIMATORS[config.task].load_with(path)
+    def load(cls, path: Path, sent: StreamConfig) -> tuple[Self, dict[str, Any]]:
+        """Read a checkpoint of what got the rows of a stream; return also what `save` was given as `more`."""
+        model, whole = _ESTIMATORS[sent.task].load_with(path)
         with reading(path):
             tree = whole["service"]
-            single = cls(config, LiveModel(model, tree["metrics"]))
+            single = cls(StreamConfig.from_document(tree["config"]), sent, LiveModel(model, tree["metrics"]))
             single.next_row = tree["next_row"]
             single._naive.restore(tree["naive"])
             for name, (number, row, time, at, which, place) in tree["waiting"].items():
                 held, columns = tree["held"][which]
                 single.waiting[name] = Waiting(number, row, None, time, at, held, place, columns)
             return single, tree
+
+
+def _with_cycles(rows: Rows, theirs: StreamConfig, own: StreamConfig) -> Rows:
+    """Return rows that have some cycles of the time with others, where these are others."""
+    if theirs.input_cycles == own.input_cycles:
+        return rows
+    columns = len(input_names(own.features, own.categories, ()))
+    return rows._replace(X=np.hstack([rows.X[:, :columns], calendar_columns(rows.times, own.input_cycles)]))
 
 
 def _column(a: Any) -> np.ndarray:

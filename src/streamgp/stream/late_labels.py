@@ -208,6 +208,10 @@ class LateLabels:
         row = self._rows.get(number) if number >= max(self._open, self.next_row - self.limit) else None
         return row is not None and row.y is None
 
+    def row(self, number: int) -> WaitingRow:
+        """Return a row that waits for its label."""
+        return self._rows[number]
+
     def check(self, number: int) -> None:
         """Raise ValueError if a row does not wait for its label: it never came, has one, or was given up."""
         if not 0 <= number < self.next_row:

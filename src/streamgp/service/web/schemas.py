@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from streamgp.service.config import CHANGEABLE
 from streamgp.service.fields import FIELDS, Schema
 from streamgp.service.payload import MAX_ROWS, MAX_TEXT
 
@@ -53,6 +54,28 @@ FORECAST = _object(
     ("h",),
 )
 CREATE = _object(FIELDS, ("name", "target"))
+CHALLENGE = _object({name: FIELDS[name] for name in ("name", *CHANGEABLE)}, ("name",))
+FORCE = _object(
+    {"force": {"type": "boolean", "default": False, "description": "Also if its model is not fitted yet."}}
+)
+CHALLENGER = _object(
+    {
+        "name": {"type": "string"},
+        "options": {"type": "object", "description": "Its own: what is not named in them is the stream's."},
+        "since": {"type": "integer", "description": "The position of the log from which on it gets the rows."},
+        "state": {"type": "string", "enum": ["warming up", "ready", "failed"]},
+        "failure": {"type": ["string", "null"], "description": "Why it learns no longer."},
+        "behind": {"type": "integer", "description": "Rows that it has still to learn."},
+        "scored_rows": {"type": "integer", "description": "Rows on which it was compared."},
+        "difference": NUMBER | {"description": "Its mean log density of a row less that of the stream's own model."},
+        "low": NUMBER,
+        "high": NUMBER | {"description": "The ends of the interval, which holds whenever one looks."},
+        "coverage": {"type": "number"},
+        "verdict": {"type": "string", "enum": ["better", "worse", "undecided"]},
+        "text": {"type": "string", "description": "The verdict in words."},
+        "scores": {"type": ["object", "null"], "description": "As `scores` of a stream, over its own rows."},
+    }
+)
 PREDICTED = _object(
     {
         "rows": {
@@ -124,6 +147,8 @@ EXAMPLES: dict[str, Any] = {
     "forecast": {"h": 2, "x": [{"temp": 21.0, "wind": 3.0}, {"temp": 20.5, "wind": 2.5}]},
     "restore": {"position": 1234},
     "promote": {"force": False},
+    "challenge": {"name": "lagged", "lags": [1, 2, 24]},
+    "force": {"force": False},
 }
 
 
