@@ -219,6 +219,11 @@ class Challenger:
         """Whether its fitted model is at work."""
         return self.model is not None and self.model.is_warmed_up
 
+    @property
+    def begun(self) -> dict[str, Any]:
+        """What it is, and since when, as at its beginning."""
+        return {"name": self.name, "options": self.config.changeable, "position": self.since}
+
     def describe(self) -> dict[str, Any]:
         """Return what it is and how it stands beside the stream's own model."""
         found, model = self.difference, self.model
@@ -266,7 +271,7 @@ class Challenger:
     @classmethod
     def load(cls, directory: Path, sent: StreamConfig, tree: dict[str, Any]) -> Self:
         """Return what `save` and `to_tree` have kept; a model that cannot be read has failed."""
-        found = cls(tree["name"], sent.changed(tree["options"]), tree["since"], tree["first"], None)
+        found = cls(tree["name"], sent.with_model(tree["options"]), tree["since"], tree["first"], None)
         found.difference, found.failure = tree["difference"], tree["failure"]
         if found.failure is not None:
             return found

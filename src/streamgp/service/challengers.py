@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -23,13 +23,6 @@ MOST_BEHIND = 200_000
 FOLDER = "challengers"
 
 
-class Promotion(NamedTuple):
-    """Which challenger became the stream's own model, at which position of the log."""
-
-    name: str
-    position: int
-
-
 class Challengers:
     """All that there are, by name.
 
@@ -41,12 +34,12 @@ class Challengers:
     Attributes
     ----------
     promotion
-        The last one; None if there was none.
+        The answer to the last one: which was ``promoted``, and at which ``position``; None if there was none.
     """
 
     def __init__(self, sent: StreamConfig) -> None:
         self.sent = sent
-        self.promotion: Promotion | None = None
+        self.promotion: dict[str, Any] | None = None
         self._all: dict[str, Challenger] = {}
 
     def all(self) -> list[Challenger]:
@@ -118,19 +111,24 @@ class Challengers:
         return {"name": found.name, "position": request.position}, champion
 
     def _begin(self, name: str, options: dict[str, Any], position: int, champion: Any) -> dict[str, Any]:
-        config = self.sent.changed(options)
+        config = self.sent.with_model(options)
         if not self.check_new(name, config):
             try:
                 self._all[name] = Challenger.begin(name, config, position, champion)
             except Exception as error:
                 raise Problem(422, f"{name}: could not be begun ({error})") from error
-        return self._all[name].describe() | {"position": position}
+        return self._all[name].begun
+
+    def has_promoted(self, name: str) -> bool:
+        """Return whether the last one that was promoted has this name, and none that is there."""
+        return self.promotion is not None and self.promotion["promoted"] == name and name not in self._all
 
     def _promote(self, name: str, force: bool, position: int, champion: Any) -> tuple[Any, Any]:
+        if self.has_promoted(name):
+            return self.promotion, champion
         if name in self._all:
             self._all[name].catch_up()
         found = self.check_promotion(name, force)
-        said = found.describe()
         try:
             found.model.view()
             found.model.succeed(champion)
@@ -138,12 +136,12 @@ class Challengers:
             found.fail(f"it cannot answer ({type(error).__name__}: {error!s:.200})")
             raise Problem(409, f"{name} has failed, and cannot be promoted: {found.failure}") from error
         del self._all[name]
-        self.promotion = Promotion(name, position)
+        self.promotion = {"promoted": name, "position": position}
         for other in self._all.values():
             # From now on they are compared with this one.
             other.catch_up()
             other.difference, other.first = RunningDifference(), found.model.next_row
-        return {"promoted": said, "position": position}, found.model
+        return self.promotion, found.model
 
     # Rows
 
@@ -198,7 +196,7 @@ class Challengers:
     def to_tree(self) -> dict[str, Any]:
         """Return what a checkpoint needs beside the models."""
         return {
-            "promotion": None if self.promotion is None else list(self.promotion),
+            "promotion": self.promotion,
             "all": [each.to_tree() for each in self._all.values()],
         }
 
@@ -206,8 +204,6 @@ class Challengers:
     def load(cls, directory: Path, sent: StreamConfig, tree: dict[str, Any]) -> Self:
         """Return what `save` and `to_tree` have kept."""
         found = cls(sent)
-        found.promotion = None if tree["promotion"] is None else Promotion(*tree["promotion"])
-        found._all = {
-            each["name"]: Challenger.load(directory / FOLDER, sent, each) for each in tree["all"]
-        }
+        found.promotion = tree["promotion"]
+        found._all = {each["name"]: Challenger.load(directory / FOLDER, sent, each) for each in tree["all"]}
         return found

@@ -6,10 +6,10 @@ from typing import Any, Protocol
 
 from streamgp.service.challenger import PIECE
 from streamgp.service.config import NAME
-from streamgp.service.knowledge import Knowledge
 from streamgp.service.kinds import kind_of
+from streamgp.service.knowledge import Knowledge
 from streamgp.service.problems import Problem
-from streamgp.service.requests import CHALLENGER, Request
+from streamgp.service.requests import CHALLENGER, Request, promise
 from streamgp.service.status import StreamAtWork, check_ready
 
 # The seconds for which a promotion waits for a challenger that is behind, before the stream itself waits for it.
@@ -30,7 +30,7 @@ class ChallengedStream(StreamAtWork, Protocol):
 
 
 def begin(stream: ChallengedStream, given: dict[str, Any]) -> "Future[Any]":
-    """Begin a challenger with the options that are given, others being those of the model at work.
+    """Begin a challenger with the options that are given, others being those of the model at work; the same once.
 
     Raises
     ------
@@ -43,8 +43,9 @@ def begin(stream: ChallengedStream, given: dict[str, Any]) -> "Future[Any]":
         raise Problem(422, f"name: expected {expected}, got {name!r:.80}")
     options = {key: value for key, value in given.items() if key != "name"}
     config = stream.model.config.changed(options)
-    _check(stream)
-    stream.knowledge.challengers.check_new(name, config)
+    check_ready(stream, learning=True)
+    if stream.knowledge.challengers.check_new(name, config):
+        return _known(stream.knowledge.challengers.get(name).begun)
     try:
         kind_of(config)(config, stream.config)
     except ValueError as error:
@@ -54,18 +55,21 @@ def begin(stream: ChallengedStream, given: dict[str, Any]) -> "Future[Any]":
 
 
 def promote(stream: ChallengedStream, name: str, force: bool) -> "Future[Any]":
-    """Let a challenger answer from now on.
+    """Let a challenger answer from now on; once, if that is asked for again.
 
     Raises
     ------
     Problem
         If there is none of this name, or it may not.
     """
-    _check(stream)
-    challenger = stream.knowledge.challengers.check_promotion(name, force)
-    end = monotonic() + PATIENCE
-    while challenger.behind > PIECE and monotonic() < end:
+    check_ready(stream, learning=True)
+    challengers = stream.knowledge.challengers
+    if challengers.has_promoted(name):
+        return _known(challengers.promotion)
+    challenger, end = challengers.get(name), monotonic() + PATIENCE
+    while challenger.behind > (PIECE if force or challenger.is_warmed_up else 0) and monotonic() < end:
         sleep(_PAUSE)
+    challengers.check_promotion(name, force)
     return _ask(stream, "promote", name, force=force)
 
 
@@ -77,7 +81,7 @@ def end(stream: ChallengedStream, name: str) -> "Future[Any]":
     Problem
         If there is none of this name.
     """
-    _check(stream)
+    check_ready(stream, learning=True)
     stream.knowledge.challengers.get(name)
     return _ask(stream, "end", name)
 
@@ -85,16 +89,17 @@ def end(stream: ChallengedStream, name: str) -> "Future[Any]":
 def listed(stream: ChallengedStream) -> dict[str, Any]:
     """Return the challengers and how they stand, and the last promotion."""
     challengers = stream.settled().challengers
-    last = challengers.promotion
     return {
         "challengers": [each.describe() for each in challengers.all()],
-        "promotion": None if last is None else last._asdict(),
+        "promotion": challengers.promotion,
         "position": stream.knowledge.position,
     }
 
 
-def _check(stream: ChallengedStream) -> None:
-    check_ready(stream, learning=True)
+def _known(answer: Any) -> "Future[Any]":
+    future = promise()
+    future.set_result(answer)
+    return future
 
 
 def _ask(stream: ChallengedStream, do: str, name: str, **more: Any) -> "Future[Any]":

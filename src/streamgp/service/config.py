@@ -232,7 +232,7 @@ class StreamConfig:
         return cls(**own, options=options)
 
     def changed(self, given: dict[str, Any]) -> Self:
-        """Return a stream of the same rows with another model: of what is not given it has its own, of None the default.
+        """Return a stream of the same rows with another model: what is not given stays, what is None is the default.
 
         Raises
         ------
@@ -242,10 +242,13 @@ class StreamConfig:
         unknown = sorted(set(given) - set(CHANGEABLE))
         if unknown:
             raise _wrong(unknown[0][:MAX_NAME], f"one of {', '.join(sorted(CHANGEABLE))}", "another name")
-        merged = self.document() | given
-        return type(self).from_document(
-            {name: value for name, value in merged.items() if value is not None or name not in CHANGEABLE}
-        )
+        merged = self.changeable | given
+        return self.with_model({name: value for name, value in merged.items() if value is not None})
+
+    def with_model(self, given: dict[str, Any]) -> Self:
+        """Return a stream of the same rows with a model of which `changeable` is given."""
+        fixed = {name: value for name, value in self.document().items() if name not in CHANGEABLE}
+        return type(self).from_document(fixed | given)
 
     @property
     def changeable(self) -> dict[str, Any]:

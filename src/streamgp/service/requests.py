@@ -113,7 +113,7 @@ def restored(kind: str, position: int, at: float, tree: dict[str, Any]) -> Reque
 
 
 def until_alone(accepted: Iterable[Request]) -> list[Request]:
-    """Return the requests before the first that is done alone, as it may replace the model; that one if it is first."""
+    """Return the requests before the first that is done alone, as it may replace the model; it alone if it leads."""
     requests = list(accepted)
     at = next((i for i, request in enumerate(requests) if request.kind in (RETURN, CHALLENGER)), len(requests))
     return requests[: max(at, 1)]

@@ -92,10 +92,7 @@ class Shadowing:
             return []
         self._late.update(late)
         why = f"it was more than {MOST_BEHIND:,} rows behind the stream: its model is too slow for it"
-        return [
-            Request(CHALLENGER, challenger={"do": "fail", "name": each.name, "why": why})
-            for each in late
-        ]
+        return [Request(CHALLENGER, challenger={"do": "fail", "name": each.name, "why": why}) for each in late]
 
     def _may_work(self) -> bool:
         """Return whether there is something to do and nobody in the way."""

@@ -289,7 +289,7 @@ class SingleModel:
         return _with_cycles(Rows(list(found), [None] * len(found), times, inputs), self.config, self.sent)
 
     def succeed(self, former: Self) -> None:
-        """Answer in the place of a model that got the same rows: go on with its scores, its alarms and its waiting rows.
+        """Answer in the place of a model that got the same rows, with its scores, its alarms and its waiting rows.
 
         These keep what was predicted of them. Those that this one has given up wait no longer.
         """

@@ -19,7 +19,7 @@ def of_challengers(streams: Streams) -> APIRouter:
     router = APIRouter(tags=["challengers"], dependencies=[Depends(known_query)], prefix="/challengers")
     waiting = Waiting()
 
-    @router.get("", summary="The challengers, beside the stream's own model", responses=answers())
+    @router.get("", summary="The challengers, beside the stream's own model", responses=answers(schemas.CHALLENGERS))
     def every(request: Request, name: str) -> Response:
         return answer(request, plain(challenging.listed(streams.get(name))))
 
@@ -28,7 +28,7 @@ def of_challengers(streams: Streams) -> APIRouter:
         summary="Begin a challenger: another model that gets the same rows from now on",
         status_code=201,
         openapi_extra=body(schemas.CHALLENGE, "challenge"),
-        responses=answers(schemas.CHALLENGER, 201, 409, 507),
+        responses=answers(schemas.BEGUN, 201, 409, 507),
     )
     async def begin(request: Request, name: str) -> Response:
         stream = streams.get(name)
@@ -40,7 +40,7 @@ def of_challengers(streams: Streams) -> APIRouter:
         "/{challenger}/promote",
         summary="Let a challenger answer in the place of the stream's own model",
         openapi_extra=body(schemas.FORCE, "force"),
-        responses=answers(None, 200, 409, 507),
+        responses=answers(schemas.PROMOTED, 200, 409, 507),
     )
     async def promote(request: Request, name: str, challenger: str) -> Response:
         stream = streams.get(name)

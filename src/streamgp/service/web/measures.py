@@ -169,7 +169,7 @@ class _OfChallengers(Collector):
         self._tenant = tenant
 
     def collect(self) -> Iterator[Any]:
-        """Yield the numbers of every challenger of a stream that the tenant sees; those that are not known are not."""
+        """Yield the numbers that are known of the challengers of every stream that the tenant sees."""
         found = [
             (stream.config.name, each | {"failed": each["failure"] is not None})
             for stream in self._streams.all()

@@ -58,24 +58,43 @@ CHALLENGE = _object({name: FIELDS[name] for name in ("name", *CHANGEABLE)}, ("na
 FORCE = _object(
     {"force": {"type": "boolean", "default": False, "description": "Also if its model is not fitted yet."}}
 )
-CHALLENGER = _object(
+BEGUN = _object(
     {
         "name": {"type": "string"},
-        "options": {"type": "object", "description": "Its own: what is not named in them is the stream's."},
-        "since": {"type": "integer", "description": "The position of the log from which on it gets the rows."},
-        "state": {"type": "string", "enum": ["warming up", "ready", "failed"]},
-        "failure": {"type": ["string", "null"], "description": "Why it learns no longer."},
-        "behind": {"type": "integer", "description": "Rows that it has still to learn."},
-        "scored_rows": {"type": "integer", "description": "Rows on which it was compared."},
-        "difference": NUMBER | {"description": "Its mean log density of a row less that of the stream's own model."},
-        "low": NUMBER,
-        "high": NUMBER | {"description": "The ends of the interval, which holds whenever one looks."},
-        "coverage": {"type": "number"},
-        "verdict": {"type": "string", "enum": ["better", "worse", "undecided"]},
-        "text": {"type": "string", "description": "The verdict in words."},
-        "scores": {"type": ["object", "null"], "description": "As `scores` of a stream, over its own rows."},
+        "options": {"type": "object", "description": "All that are not the defaults of its model."},
+        "position": {"type": "integer", "description": "Of the log: from there on it gets the rows."},
+    },
+    ("name", "options", "position"),
+)
+CHALLENGERS = _object(
+    {
+        "challengers": {
+            "type": "array",
+            "items": _object(
+                {
+                    "name": {"type": "string"},
+                    "options": {"type": "object"},
+                    "since": POSITION,
+                    "state": {"type": "string", "enum": ["warming up", "ready", "failed"]},
+                    "failure": {"type": ["string", "null"], "description": "Why it learns no longer."},
+                    "behind": {"type": "integer", "description": "Rows that it has still to learn."},
+                    "scored_rows": {"type": "integer", "description": "Rows on which it was compared."},
+                    "difference": NUMBER
+                    | {"description": "Its mean log density less that of the stream's own model."},
+                    "low": NUMBER,
+                    "high": NUMBER | {"description": "The ends of an interval that holds whenever one looks."},
+                    "coverage": {"type": "number"},
+                    "verdict": {"type": "string", "enum": ["better", "worse", "undecided"]},
+                    "text": {"type": "string", "description": "The verdict in words."},
+                    "scores": {"type": ["object", "null"], "description": "Its own, as those of a stream."},
+                }
+            ),
+        },
+        "promotion": {"type": ["object", "null"], "description": "The last one: which was promoted, and where."},
+        "position": POSITION,
     }
 )
+PROMOTED = _object({"promoted": {"type": "string"}, "position": POSITION}, ("promoted", "position"))
 PREDICTED = _object(
     {
         "rows": {
