@@ -15,7 +15,7 @@ others is not what was expected when it was predicted. There whole blocks of row
 
 from dataclasses import dataclass, replace
 from math import log
-from typing import Self
+from typing import Any, Self, cast
 
 import numpy as np
 from jaxtyping import Float
@@ -70,24 +70,23 @@ class RunningDifference:
         """
         with np.errstate(invalid="ignore"):
             difference = np.nan_to_num(np.asarray(ours) - np.asarray(theirs), posinf=LARGEST, neginf=-LARGEST)
-        found = self if waited * _BLOCK <= self.size else replace(self, size=_BLOCK * waited)
+        size = max(self.size, _BLOCK * waited)
+        blocks, total, squares, filled, part = self.blocks, self.total, self.squares, self.filled, self.part
         for each in np.clip(difference, -LARGEST, LARGEST).tolist():
-            found = found._with(each)
-        return found
-
-    def _with(self, difference: float) -> Self:
-        filled, part = self.filled + 1, self.part + difference
-        if filled < self.size:
-            return replace(self, rows=self.rows + 1, filled=filled, part=part)
-        block, before = part / filled, self.total / self.blocks if self.blocks else 0.0
+            filled, part = filled + 1, part + each
+            if filled >= size:
+                block, before = part / filled, total / blocks if blocks else 0.0
+                blocks, total, squares = blocks + 1, total + block, squares + (block - before) ** 2
+                filled, part = 0, 0.0
         return replace(
             self,
-            rows=self.rows + 1,
-            blocks=self.blocks + 1,
-            total=self.total + block,
-            squares=self.squares + (block - before) ** 2,
-            filled=0,
-            part=0.0,
+            rows=self.rows + len(difference),
+            blocks=blocks,
+            total=total,
+            squares=squares,
+            size=size,
+            filled=filled,
+            part=part,
         )
 
     @property
@@ -106,11 +105,12 @@ class RunningDifference:
         bar = log(2.0 / (1.0 - coverage))
 
         def excess(over: float) -> float:
-            return float(log_mean(_RATES / _SPAN * over - _LOG_DRIFT / _SPAN**2 * self.squares)) - bar
+            bets = _RATES / _SPAN * over - _LOG_DRIFT / _SPAN**2 * self.squares
+            return float(log_mean(bets[None])[0]) - bar
 
         # The largest of the rates alone is enough there, however large the squares are.
         most = _SPAN * (2.0 * self.blocks + 10.0 * (bar + log(len(_RATES))))
-        half = brentq(excess, 0.0, most, xtol=1e-9)
+        half = float(cast(Any, brentq(excess, 0.0, most, xtol=1e-9)))
         return max(self.mean - half / self.blocks, -LARGEST), min(self.mean + half / self.blocks, LARGEST)
 
     @property

@@ -81,7 +81,7 @@ class Challenger:
         self.config = config
         self.since = since
         self.first = first
-        self.model = model
+        self.model: Any = model
         self.failure: str | None = None
         self.difference = RunningDifference()
         self._queue: deque[Any] = deque()
