@@ -147,6 +147,7 @@ def test_a_crash_leaves_the_same_challengers(kind: str, tmp_path: Path):
                 same(known(again, options), expected[1])
                 promote(again)
             same(known(again, options), promoted)
+            assert not again.notices
             assert again.knowledge.challengers.promotion["promoted"] == "other"
             assert again.status()["warmup"] == 20
             learn(again, [{"id": "r50", "y": float(Y[50])}])

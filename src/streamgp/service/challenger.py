@@ -19,6 +19,7 @@ from streamgp.service.config import StreamConfig
 from streamgp.service.kinds import kind_of
 from streamgp.service.payload import Rows
 from streamgp.service.predictions import Columns
+from streamgp.service.succession import waiting_rows
 
 # The most rows that are learnt in one piece: for so long a checkpoint or a promotion may wait.
 PIECE = 256
@@ -102,7 +103,7 @@ class Challenger:
         model = kind_of(config)(config, champion.sent)
         model.next_row = champion.next_row
         found = cls(name, config, since, champion.next_row, model)
-        waiting = champion.waiting_rows()
+        waiting = waiting_rows(champion)
         if waiting.ids:
             numbers = [champion.waiting[each].row for each in waiting.ids]
             model.predicted(waiting, 0.0, model.view().predict(waiting))

@@ -14,6 +14,7 @@ from streamgp.service.payload import Rows
 from streamgp.service.predictions import Columns
 from streamgp.service.problems import Problem
 from streamgp.service.requests import Request
+from streamgp.service.succession import succeed
 
 # That a stream may have.
 MOST = 3
@@ -131,7 +132,7 @@ class Challengers:
         found = self.check_promotion(name, force)
         try:
             found.model.view()
-            found.model.succeed(champion)
+            succeed(found.model, champion)
         except Exception as error:
             found.fail(f"it cannot answer ({type(error).__name__}: {error!s:.200})")
             raise Problem(409, f"{name} has failed, and cannot be promoted: {found.failure}") from error

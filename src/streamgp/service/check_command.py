@@ -27,7 +27,7 @@ def check(
         ),
     ] = None,
 ) -> None:
-    """Learn the latest rows of each stream again, in a copy, and say whether the predictions are those that were made."""
+    """Learn the latest rows of each stream again, in a copy; the predictions are compared with those made."""
     with sentences():
         from streamgp.service.check_run import check_directory
 

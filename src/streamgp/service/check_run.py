@@ -59,7 +59,7 @@ def _said(checked: "Checked | str") -> str:  # noqa: F821
         return f"{learnt}, no predictions to compare"
     if checked.differ:
         return (
-            f"{learnt}, {checked.differ:,} of {checked.compared:,} predictions differ, by up to {checked.largest:.2g} "
-            f"standard deviations"
+            f"{learnt}, {checked.differ:,} of {checked.compared:,} predictions differ, "
+            f"by up to {checked.largest:.2g} standard deviations"
         )
     return f"{learnt}, {checked.compared:,} predictions are the same"

@@ -1,4 +1,4 @@
-"""Whether this version of the library predicts what a stream predicted: its latest entries are learnt again in a copy.
+"""Whether this version of the library predicts what was predicted: the latest entries are learnt again in a copy.
 
 The rows since an earlier checkpoint are learnt again, as after a crash, and what is predicted of them is held against
 what the last checkpoint has of the same rows. What was predicted of rows that then waited for their labels stands in

@@ -96,7 +96,7 @@ class KeyedModel:
         self.targets = Moments()
         self.paired = PairedLosses(("persistence",))
         # The last target of each key.
-        self._last: dict[str, float] = {}
+        self.last_targets: dict[str, float] = {}
 
     def _begin(self) -> StreamingGPFleet:
         c = self.config
@@ -169,7 +169,7 @@ class KeyedModel:
 
     def last(self, keys: Sequence[str | None]) -> np.ndarray:
         """Return the last target of keys; NaN where there is none."""
-        return np.array([self._last.get(key or "", np.nan) for key in keys])
+        return np.array([self.last_targets.get(key or "", np.nan) for key in keys])
 
     def frame(self, rows: Rows) -> pl.DataFrame:
         """Return rows as the fleet takes them."""
@@ -274,14 +274,14 @@ class KeyedModel:
         _, good, outcome, fitted = self.live.learn(self.frame(rows))
         for i in good.tolist():
             if np.isfinite(rows.y[i]):
-                self._last[rows.keys[i] or ""] = float(rows.y[i])
+                self.last_targets[rows.keys[i] or ""] = float(rows.y[i])
         return good, outcome.mixture, fitted
 
     def _last_of_each(self, rows: Rows) -> np.ndarray:
         """Return the last target of each row's key before it, those of earlier rows included."""
         last, found = {}, np.empty(len(rows.X))
         for i, key in enumerate(rows.keys):
-            found[i] = last.get(key, self._last.get(key or "", np.nan))
+            found[i] = last.get(key, self.last_targets.get(key or "", np.nan))
             if np.isfinite(rows.y[i]):
                 last[key] = float(rows.y[i])
         return found
@@ -314,24 +314,6 @@ class KeyedModel:
         more = {"persistence": naive, "running_mean": np.full(len(naive), np.nan), "warmup": ~by_experts}
         return columns | values | {"y": rows.y, "pit": pit, "log_density": density} | more
 
-    # Another model in the place of one
-
-    def waiting_rows(self) -> Rows:
-        """Return the rows that wait for their label."""
-        waiting = list(self.waiting.values())
-        X = np.array([w.x for w in waiting]).reshape(len(waiting), len(self.config.inputs))
-        return Rows(list(self.waiting), [w.key for w in waiting], np.array([w.time for w in waiting]), X)
-
-    def succeed(self, former: Self) -> None:
-        """Answer in the place of a fleet that got the same rows: go on with its scores and its waiting rows."""
-        self.sums, self.covered, self.targets, self.paired = (
-            former.sums,
-            former.covered,
-            former.targets,
-            former.paired,
-        )
-        self._last, self.waiting = former._last, former.waiting
-
     # Keeping
 
     def save(self, path: Path, more: dict[str, Any]) -> None:
@@ -345,8 +327,8 @@ class KeyedModel:
             "covered": self.covered,
             "targets": list(self.targets),
             "paired": self.paired.to_tree(),
-            "last_keys": list(self._last),
-            "last": np.array(list(self._last.values()), dtype=float),
+            "last_keys": list(self.last_targets),
+            "last": np.array(list(self.last_targets.values()), dtype=float),
             "held": held,
             "waiting": [
                 [name, w.row, w.key, w.time, w.at, i, w.place] for (name, w), i in zip(waiting, which, strict=True)
@@ -365,7 +347,7 @@ class KeyedModel:
             model.next_row, model.sums = tree["next_row"], dict(tree["sums"])
             model.covered, model.targets = tree["covered"].copy(), Moments(*tree["targets"])
             model.paired = PairedLosses.from_tree(tree["paired"])
-            model._last = dict(zip(tree["last_keys"], tree["last"].tolist(), strict=True))
+            model.last_targets = dict(zip(tree["last_keys"], tree["last"].tolist(), strict=True))
             for (name, row, key, time, at, which, place), x in zip(tree["waiting"], tree["inputs"], strict=True):
                 held, columns = tree["held"][which]
                 model.waiting[name] = Waiting(row, row, key, time, at, held, place, columns, x)

@@ -58,7 +58,7 @@ class SingleView:
 
     def inputs(self, rows: Rows) -> Rows:
         """Return rows that were sent with the inputs of the model."""
-        return _with_cycles(rows, self.sent, self.config)
+        return with_cycles(rows, self.sent, self.config)
 
     def predict(self, rows: Rows) -> Prediction:
         """Predict rows, which follow each other."""
@@ -103,7 +103,7 @@ class SingleModel:
         self.live = self._begin() if live is None else live
         self.next_row = 0
         self.waiting: dict[str, Waiting] = {}
-        self._naive = NaiveScore()
+        self.naive = NaiveScore()
         # The rows that came one by one and are not scored yet.
         self._unscored: list[tuple[Any, np.ndarray, np.ndarray, bool, int, str | None, float]] = []
 
@@ -165,7 +165,7 @@ class SingleModel:
 
     def predicted(self, rows: Rows, at: float, prediction: Prediction) -> None:
         """Take in rows that were predicted by a view, and wait for their labels from now on."""
-        rows = _with_cycles(rows, self.sent, self.config)
+        rows = with_cycles(rows, self.sent, self.config)
         numbers = self.live.append(rows.X, rows.times if self.config.timed else None, prediction.standing)
         for i, (number, name) in enumerate(zip(numbers, rows.ids, strict=True)):
             assert name is not None
@@ -177,7 +177,7 @@ class SingleModel:
 
     def labelled(self, ids: Sequence[str], y: Any) -> Applied:
         """Learn labels of rows that wait; those of others come too late."""
-        late = [name for name in ids if not self._waits(name)]
+        late = [name for name in ids if not self.waits(name)]
         gone = set(late)
         found = [
             (name, self.waiting.pop(name), label) for name, label in zip(ids, y, strict=True) if name not in gone
@@ -197,12 +197,13 @@ class SingleModel:
         self.live.learn_late([w.number for _, w, _ in found], targets)
         return Applied(int(np.isfinite(targets).sum()), late, scored)
 
-    def _waits(self, name: str) -> bool:
+    def waits(self, name: str) -> bool:
+        """Return whether the label of a row may come."""
         return name in self.waiting and self.live.late.waits(self.waiting[name].number)
 
     def stepped(self, rows: Rows) -> Applied:
         """Predict, score and learn rows that come with their labels."""
-        rows = _with_cycles(rows, self.sent, self.config)
+        rows = with_cycles(rows, self.sent, self.config)
         y = self.live.encode(rows.y)
         times = rows.times if self.config.timed else None
         scored, shown, at = [], [], 0
@@ -230,7 +231,7 @@ class SingleModel:
 
     def stepped_singly(self, rows: Rows) -> Applied:
         """Predict and learn rows one by one; `score_singly` scores them later, many at a time."""
-        rows = _with_cycles(rows, self.sent, self.config)
+        rows = with_cycles(rows, self.sent, self.config)
         predictives = []
         with one_blas_thread():
             for x, y, time, name in zip(rows.X, rows.y, rows.times, rows.ids, strict=True):
@@ -266,44 +267,17 @@ class SingleModel:
         if self.is_warmed_up:
             self.live.refresh()
         if self.live.late.waiting < len(self.waiting):
-            for name in [name for name in self.waiting if not self._waits(name)]:
+            for name in [name for name in self.waiting if not self.waits(name)]:
                 del self.waiting[name]
 
     def _judged(self, part: ScoredRows) -> Columns:
         n = len(part.scores.y)
         columns = columns_of(part.scores, self.live.labels) | judged_columns(part.scores, self.live.labels)
         if self.config.has_numbers:
-            columns |= {"log_density_baseline": self._naive.add(columns["y"])}
+            columns |= {"log_density_baseline": self.naive.add(columns["y"])}
             columns |= {"persistence": _column(part.persistence), "running_mean": _column(part.running_mean)}
         flagged = np.zeros(n, bool) if part.flagged is None else part.flagged
         return columns | {"warmup": np.full(n, not part.by_experts), "flagged": flagged}
-
-    # Another model in the place of one
-
-    def waiting_rows(self) -> Rows:
-        """Return the rows that wait for their label, as they were sent."""
-        found = {name: w for name, w in self.waiting.items() if self._waits(name)}
-        X = [self.live.late.row(w.number).x for w in found.values()]
-        times = np.array([w.time for w in found.values()])
-        inputs = np.array(X).reshape(len(found), len(self.config.inputs))
-        return _with_cycles(Rows(list(found), [None] * len(found), times, inputs), self.config, self.sent)
-
-    def succeed(self, former: Self) -> None:
-        """Answer in the place of a model that got the same rows, with its scores, its alarms and its waiting rows.
-
-        These keep what was predicted of them. Those that this one has given up wait no longer.
-        """
-        self._naive, self.live.session.metrics = former._naive, former.live.session.metrics
-        ours, theirs = self.live.session.alarms, former.live.session.alarms
-        if ours is not None and theirs is not None:
-            ours.found, ours.count = theirs.found, theirs.count
-        # The tests for changes know the experts of this model alone.
-        held = {id(w.held): w.held._replace(in_time=np.zeros_like(w.held.in_time)) for w in former.waiting.values()}
-        self.waiting = {
-            name: w._replace(number=self.waiting[name].number, held=held[id(w.held)])
-            for name, w in former.waiting.items()
-            if name in self.waiting
-        }
 
     # Keeping
 
@@ -314,7 +288,7 @@ class SingleModel:
             "config": self.config.document(),
             "next_row": self.next_row,
             "metrics": self.live.session.metrics.to_tree(),
-            "naive": self._naive.to_tree(),
+            "naive": self.naive.to_tree(),
             "held": held,
             "waiting": {
                 name: [w.number, w.row, w.time, w.at, i, w.place]
@@ -331,14 +305,14 @@ class SingleModel:
             tree = whole["service"]
             single = cls(StreamConfig.from_document(tree["config"]), sent, LiveModel(model, tree["metrics"]))
             single.next_row = tree["next_row"]
-            single._naive.restore(tree["naive"])
+            single.naive.restore(tree["naive"])
             for name, (number, row, time, at, which, place) in tree["waiting"].items():
                 held, columns = tree["held"][which]
                 single.waiting[name] = Waiting(number, row, None, time, at, held, place, columns)
             return single, tree
 
 
-def _with_cycles(rows: Rows, theirs: StreamConfig, own: StreamConfig) -> Rows:
+def with_cycles(rows: Rows, theirs: StreamConfig, own: StreamConfig) -> Rows:
     """Return rows that have some cycles of the time with others, where these are others."""
     if theirs.input_cycles == own.input_cycles:
         return rows

@@ -208,10 +208,6 @@ class LateLabels:
         row = self._rows.get(number) if number >= max(self._open, self.next_row - self.limit) else None
         return row is not None and row.y is None
 
-    def row(self, number: int) -> WaitingRow:
-        """Return a row that waits for its label."""
-        return self._rows[number]
-
     def check(self, number: int) -> None:
         """Raise ValueError if a row does not wait for its label: it never came, has one, or was given up."""
         if not 0 <= number < self.next_row:
@@ -357,6 +353,11 @@ class LateLabels:
         """Copy and pickle by the tree, as the learner does."""
         tree = encode(self.to_tree())
         return _put_together, (self.learner, *tree)
+
+
+def inputs_of(late: LateLabels, numbers: Sequence[int]) -> np.ndarray:
+    """Return the inputs (n, D) of rows that wait for their labels."""
+    return np.array([late._rows[number].x for number in numbers]).reshape(len(numbers), late.learner.num_inputs)
 
 
 def _put_together(learner: StreamLearner, node: Any, arrays: dict[str, np.ndarray]) -> LateLabels:
