@@ -88,6 +88,7 @@ class Challenger:
         self._queue: deque[Any] = deque()
         # Rows that were put into the queue, and that were taken from it: each by one thread.
         self._came = self._done = 0
+        self._is_at_work = False
         # Its log densities of rows by their numbers, in the order of their labels, until those of the other come.
         self._ours: dict[int, float] = {}
 
@@ -123,8 +124,8 @@ class Challenger:
 
     @property
     def has_work(self) -> bool:
-        """Whether anything waits."""
-        return bool(self._queue)
+        """Whether anything waits, or is being learnt."""
+        return self._is_at_work or bool(self._queue)
 
     def take(self, item: Came | Labelled | Scored) -> None:
         """Put what came into the queue."""
@@ -154,14 +155,15 @@ class Challenger:
 
     def work(self) -> None:
         """Do the next piece of what waits; an error makes it fail, and nothing else."""
+        self._is_at_work = True
         try:
             items = self._next()
-            done = sum(map(_size, items))
             self._learn(items)
+            self._done += sum(map(_size, items))
         except Exception as error:
             self.fail(f"what came could not be learnt ({type(error).__name__}: {error!s:.200})")
-            return
-        self._done += done
+        finally:
+            self._is_at_work = False
 
     def _next(self) -> list[Any]:
         """Take the next item from the queue, with those after it that are learnt as one with it."""
