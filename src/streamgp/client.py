@@ -193,6 +193,22 @@ class Stream:
         name = "time" if isinstance(to, str) else "position"
         return self._client.request("POST", f"{self._path}/restore", {name: _plain(to)})
 
+    def challenge(self, name: str, **options: Any) -> dict[str, Any]:
+        """Begin a challenger, which gets the same rows: a model with these options, and else those of the stream."""
+        return self._client.request("POST", f"{self._path}/challengers", {"name": name} | _plain(options))
+
+    def challengers(self) -> list[dict[str, Any]]:
+        """Return the challengers, and how each stands beside the stream's own model."""
+        return self._client.request("GET", f"{self._path}/challengers")["challengers"]
+
+    def promote(self, name: str, force: bool = False) -> dict[str, Any]:
+        """Let a challenger answer from now on; with `force` also one that is in its warm-up."""
+        return self._client.request("POST", f"{self._path}/challengers/{name}/promote", {"force": force})
+
+    def end_challenger(self, name: str) -> None:
+        """End a challenger."""
+        self._client.request("DELETE", f"{self._path}/challengers/{name}")
+
     def delete(self) -> None:
         """Delete the stream and all that is known of it."""
         self._client.request("DELETE", self._path)

@@ -86,7 +86,8 @@ def test_a_route_is_closed_to_those_who_may_not_use_it(file: tokens.TokenFile, m
         assert (refused.status_code, refused.json()) == (404, unknown_stream("b-1").document)
         changes = method == "DELETE" or (method == "POST" and not path.endswith("/forecast"))
         assert asked(file, method, own, "reads").status_code == (403 if changes else 200)
-        keeps = method == "DELETE" or path.endswith(("/checkpoint", "/restore"))
+        keeps = method == "DELETE" or path.endswith(("/checkpoint", "/restore", "/promote"))
+        keeps |= method == "POST" and path.endswith("/challengers")
         assert asked(file, method, own, "writes").status_code == (403 if keeps else 200)
     if (method, path) == ("POST", "/v1/streams"):
         assert asked(file, method, own, "writes").status_code == 403

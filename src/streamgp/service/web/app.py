@@ -23,6 +23,7 @@ from streamgp.service.streams import Streams
 from streamgp.service.web import schemas
 from streamgp.service.web.access import caller_of
 from streamgp.service.web.bodies import answer, plain, read_document, refusal
+from streamgp.service.web.challenger_routes import of_challengers
 from streamgp.service.web.checks import known_query, new_config
 from streamgp.service.web.description import DescribedApp
 from streamgp.service.web.direct import Direct
@@ -106,7 +107,7 @@ def make_app(
     app.add_middleware(Measured, measures=measures)
     app.include_router(_of_service(streams, measures, standing_by))
     app.include_router(_of_streams(streams), prefix="/v1/streams")
-    for router in (of_reading(streams), rows, of_state(streams)):
+    for router in (of_reading(streams), rows, of_state(streams), of_challengers(streams)):
         app.include_router(router, prefix="/v1/streams/{name}")
     app.include_router(of_standby(streams, standing_by), prefix="/v1/standby")
     page = files("streamgp.service") / "page"
