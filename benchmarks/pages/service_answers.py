@@ -40,6 +40,11 @@ ASKED: tuple[tuple[str, dict[str, Any] | None], ...] = (
     ("GET /livez", None),
     ("GET /readyz", None),
     (f"GET {STREAM}/keys", None),
+    (f"POST {STREAM}/challengers", None),
+    (f"GET {STREAM}/challengers", None),
+    (f"POST {STREAM}/challengers/{{challenger}}/promote", {"force": True}),
+    (f"POST {STREAM}/challengers", None),
+    (f"DELETE {STREAM}/challengers/{{challenger}}", None),
     (f"POST {STREAM}/restore", {"position": 0}),
     (f"DELETE {STREAM}", None),
 )
@@ -58,7 +63,7 @@ def answers() -> dict[str, Any]:
             name = "machines" if path.endswith("/keys") else "power"
             example = EXAMPLES.get("create" if path == "/v1/streams" else path.rpartition("/")[2])
             body = None if example is None or method == "GET" else example | (more or {})
-            answer = http.request(method, path.format(name=name, number=0), json=body)
+            answer = http.request(method, path.format(name=name, number=0, challenger="lagged"), json=body)
             assert answer.is_success, f"{route}: {answer.text}"
             found.setdefault(route, shortened(answer.json()))
             if route == "POST /v1/streams":

@@ -27,7 +27,7 @@ def of_challengers(streams: Streams) -> APIRouter:
         "",
         summary="Begin a challenger: another model that gets the same rows from now on",
         status_code=201,
-        openapi_extra=body(schemas.CHALLENGE, "challenge"),
+        openapi_extra=body(schemas.CHALLENGE, "challengers"),
         responses=answers(schemas.BEGUN, 201, 409, 507),
     )
     async def begin(request: Request, name: str) -> Response:
@@ -39,7 +39,7 @@ def of_challengers(streams: Streams) -> APIRouter:
     @router.post(
         "/{challenger}/promote",
         summary="Let a challenger answer in the place of the stream's own model",
-        openapi_extra=body(schemas.FORCE, "force"),
+        openapi_extra=body(schemas.FORCE, "promote"),
         responses=answers(schemas.PROMOTED, 200, 409, 507),
     )
     async def promote(request: Request, name: str, challenger: str) -> Response:

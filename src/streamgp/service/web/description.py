@@ -23,6 +23,7 @@ NEEDS = {
 PARAMETERS = {
     "name": "Of the stream.",
     "number": "Of the alarm, from 0 on.",
+    "challenger": "The name of the challenger.",
     "rows": "At most so many of the latest, 1 to 2,000.",
     "after": "Only rows with a number above this one.",
     "key": "Only rows of this key.",

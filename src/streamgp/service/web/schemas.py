@@ -166,8 +166,7 @@ EXAMPLES: dict[str, Any] = {
     "forecast": {"h": 2, "x": [{"temp": 21.0, "wind": 3.0}, {"temp": 20.5, "wind": 2.5}]},
     "restore": {"position": 1234},
     "promote": {"force": False},
-    "challenge": {"name": "lagged", "lags": [1, 2, 24]},
-    "force": {"force": False},
+    "challengers": {"name": "lagged", "lags": [1, 2, 24]},
 }
 
 
