@@ -10,6 +10,9 @@ try:
 except ImportError as error:
     raise ImportError("streamgp.client needs httpx2: pip install 'streamgp[serve]'") from error
 
+# What a request ends with that gets no answer.
+NoAnswer = httpx.TransportError
+
 
 class ServiceError(RuntimeError):
     """A request that the service refused.
@@ -87,16 +90,24 @@ class Client:
     def request(self, method: str, path: str, document: Any = None) -> dict[str, Any]:
         """Send a request and return the answer.
 
+        Parameters
+        ----------
+        method, path
+            Such as ``"GET", "/v1/streams"``.
+        document
+            A value that JSON can hold, or JSON as bytes, which are sent as they are.
+
         Raises
         ------
         ServiceError
             If the service refuses it.
+        NoAnswer
+            If there is no answer.
         """
-        answer = (
-            self._http.request(method, path, json=document)
-            if document is not None
-            else self._http.request(method, path)
-        )
+        sent: dict[str, Any] = {} if document is None else {"json": document}
+        if isinstance(document, bytes):
+            sent = {"content": document, "headers": {"Content-Type": "application/json"}}
+        answer = self._http.request(method, path, **sent)
         if answer.is_success:
             return answer.json()
         try:

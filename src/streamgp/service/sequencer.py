@@ -257,7 +257,8 @@ class Sequencer:
         done = [name for name in known if known[name].label is not None]
         if done or len(known) < len(rows.ids):
             which = done or list(known)
-            raise Problem(409, f"id: {_listed(which)} came before; use another id", ids=which[:100])
+            more = {"learnt": True} if done else {}
+            raise Problem(409, f"id: {_listed(which)} came before; use another id", ids=which[:100], **more)
         raise _Repeated
 
     def _rows_left(self, request: Request, rows: Rows, known: dict[str, Any]) -> None:

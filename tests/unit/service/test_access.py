@@ -23,7 +23,7 @@ from streamgp.service.web.security import Guard
 SECRETS: dict[str, str] = {}
 TENANTS = {"operator": ["admin:*"], "a": ["admin:a-*"], "reads": ["read:a-*"], "writes": ["write:a-*"]}
 # Anybody may ask for these, and for what is below /static.
-OPEN = ("/", "/livez", "/readyz", "/static")
+OPEN = ("/", "/docs", "/livez", "/readyz", "/static")
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_a_route_is_closed_to_those_who_may_not_use_it(file: tokens.TokenFile, m
         ("GET", "/v1/streams/a-1/new"),
         ("PUT", "/v1/streams/a-1"),
         ("GET", "/v1/streams/"),
-        ("GET", "/docs"),
+        ("GET", "/redoc"),
         ("GET", "/v1/streams/a-1/scores%0A"),
         ("GET", "//v1/streams"),
         ("POST", "/static/x"),

@@ -120,7 +120,7 @@ EXAMPLES: dict[str, Any] = {
     "create": {"name": "power", "target": "load", "features": ["temp", "wind"], "model": "default", "warmup": 1000},
     "predict": {"rows": [{"id": "r1", "x": {"temp": 21.5, "wind": 3.0}}]},
     "learn": {"rows": [{"id": "r1", "y": 412.0}]},
-    "step": {"rows": [{"id": "r2", "x": {"temp": 21.7, "wind": None}, "y": 415.0}]},
+    "step": {"rows": [{"id": "r2", "x": {"temp": 21.7, "wind": 3.5}, "y": 415.0}]},
     "forecast": {"h": 2, "x": [{"temp": 21.0, "wind": 3.0}, {"temp": 20.5, "wind": 2.5}]},
     "restore": {"position": 1234},
     "promote": {"force": False},
