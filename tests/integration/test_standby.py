@@ -54,7 +54,9 @@ def pair(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_standby_knows_what_its_leader_knows(kind: str, begin: Callable[..., Service], tmp_path: Path):
+def test_a_standby_knows_what_its_leader_knows(
+    kind: str, begin: Callable[..., Service], tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
     options = KINDS[kind].get("options", {}) | {k: v for k, v in KINDS[kind].items() if k != "options"}
     leader, standby = pair(begin, tmp_path, **options)
     leader.post(f"{STREAM}/predict", sent(range(40, 43), options, targets=False))
@@ -69,6 +71,7 @@ def test_a_standby_knows_what_its_leader_knows(kind: str, begin: Callable[..., S
     same(known(standby.power, options), known(leader.power, options))
     assert standby.power.log.chain == leader.power.log.chain
     expected = known(leader.power, options)
+    assert [each.message for each in caplog.records if each.levelname == "ERROR"] == []
     leader.stop()
     assert standby.post("/v1/standby/promote", {})["epoch"] == 1
     same(known(standby.power, options), expected)
