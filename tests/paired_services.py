@@ -99,7 +99,9 @@ def in_step(leader: Service, standby: Service) -> None:
     until(lambda: standby.standing_by and standby.standing_by.may_lead, "the standby to know that it has all")
     until(lambda: positions(standby) == positions(leader), "the standby to have all")
     for stream in standby.streams.all():
-        until(lambda stream=stream: stream.knowledge.position == stream.last_position, "what came to be learnt")
+        until(lambda stream=stream: not stream._accepted, "what came to be learnt")
+        with stream._lock:  # and to be what predictions are made from
+            assert stream.knowledge.position == stream.last_position
 
 
 def positions(service: Service) -> dict[str, int]:

@@ -1,7 +1,9 @@
 """A fixed sequence of requests to a stream of the live service, and what must be known at its end."""
 
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from time import sleep
 from typing import Any
 
 from streamgp.client import Client
@@ -13,6 +15,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "fast": {"model": "fast", "warmup": 40},
     "labels": {"model": "linear", "warmup": 30, "task": "classification", "classes": ["low", "mid", "high"]},
     "keys": {"key": "machine", "warmup": 30},
+    "challenged": {"model": "linear", "warmup": 30},
 }
 KEYS = tuple(f"m{i}" for i in range(5))
 Request = tuple[str, dict[str, Any]]  # the end of the path, and the body; of a restore, which request it goes back to
@@ -136,7 +139,11 @@ def sequence(kind: str, requests: int, seed: int = 0) -> Sequence:
     """Return so many requests to a stream of a kind: predictions, labels in any order, steps, retries, restores."""
     maker = _Maker(kind, seed)
     maker.step(25)
+    challenges = dict(_challenges(requests)) if kind == "challenged" else {}
     while len(maker.made) < requests:
+        if len(maker.made) in challenges:
+            maker.send(*challenges[len(maker.made)])
+            continue
         chance = maker.random.random()
         if chance < 0.25:
             maker.step(1)
@@ -156,6 +163,14 @@ def sequence(kind: str, requests: int, seed: int = 0) -> Sequence:
             maker.again()
     maker.made.pending = list(maker.waiting)
     return maker.made
+
+
+def _challenges(requests: int) -> Iterator[tuple[int, Request]]:
+    """Yield after how many requests challengers are begun, and one is promoted."""
+    yield 1, ("challengers", {"name": "other", "warmup": 35, "seed": 1, "lags": [1]})
+    yield 2, ("challengers", {"name": "twin", "warmup": 35})
+    yield requests * 3 // 5, ("challengers/other/promote", {"force": True})
+    yield requests * 4 // 5, ("challengers", {"name": "last", "model": "fast"})
 
 
 def probe(kind: str) -> dict[str, Any]:
@@ -178,7 +193,18 @@ def end_of(client: Client, kind: str) -> dict[str, Any]:
         "pending": [row["id"] for row in client.request("GET", f"{path}/pending?limit=10000")["pending"]],
         "recent": [{k: v for k, v in row.items() if k != "at"} for row in recent["rows"]],
         "probe": client.request("POST", f"{path}/predict", probe(kind))["rows"],
+        "challengers": _standing(client, path),
     }
+
+
+def _standing(client: Client, path: str) -> dict[str, Any]:
+    """Return how the challengers stand, once they have learnt all that came."""
+    while any(each["behind"] for each in client.request("GET", f"{path}/challengers")["challengers"]):
+        sleep(0.05)
+    found = client.request("GET", f"{path}/challengers")
+    names = ("name", "options", "since", "state", "failure", "scored_rows", "difference", "low", "high", "verdict")
+    standing = [{name: each[name] for name in names} for each in found["challengers"]]
+    return {"standing": standing, "promotion": found["promotion"]}
 
 
 def differences(found: Any, expected: Any, where: str = "", relative: float = 1e-9) -> list[str]:

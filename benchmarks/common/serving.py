@@ -24,6 +24,7 @@ POINTS = {
     "in a replay": ("streamgp.service.live_stream", "restored", "before"),
     "as a return is written": ("streamgp.service.log", "EventLog.set_back", "after"),
     "between a return's entry and its state": ("streamgp.service.knowledge", "Knowledge.begin_anew", "before"),
+    "before a challenger is begun or promoted": ("streamgp.service.challengers", "Challengers.apply", "before"),
     "between the files of a checkpoint": ("streamgp.numerics.checkpoint.directory", "_write", "after"),
     "before a rename": ("pathlib", "Path.rename", "before"),
     "after a rename": ("pathlib", "Path.rename", "after"),

@@ -10,6 +10,9 @@ try:
 except ImportError as error:
     raise ImportError("streamgp.client needs httpx2: pip install 'streamgp[serve]'") from error
 
+# What a request ends with that gets no answer.
+NoAnswer = httpx.TransportError
+
 
 class ServiceError(RuntimeError):
     """A request that the service refused.
@@ -87,16 +90,24 @@ class Client:
     def request(self, method: str, path: str, document: Any = None) -> dict[str, Any]:
         """Send a request and return the answer.
 
+        Parameters
+        ----------
+        method, path
+            Such as ``"GET", "/v1/streams"``.
+        document
+            A value that JSON can hold, or JSON as bytes, which are sent as they are.
+
         Raises
         ------
         ServiceError
             If the service refuses it.
+        NoAnswer
+            If there is no answer.
         """
-        answer = (
-            self._http.request(method, path, json=document)
-            if document is not None
-            else self._http.request(method, path)
-        )
+        sent: dict[str, Any] = {} if document is None else {"json": document}
+        if isinstance(document, bytes):
+            sent = {"content": document, "headers": {"Content-Type": "application/json"}}
+        answer = self._http.request(method, path, **sent)
         if answer.is_success:
             return answer.json()
         try:
@@ -181,6 +192,22 @@ class Stream:
         """Set the stream back to what it knew at a position, or at a time, an ISO date; what came since goes."""
         name = "time" if isinstance(to, str) else "position"
         return self._client.request("POST", f"{self._path}/restore", {name: _plain(to)})
+
+    def challenge(self, name: str, **options: Any) -> dict[str, Any]:
+        """Begin a challenger, which gets the same rows: a model with these options, and else those of the stream."""
+        return self._client.request("POST", f"{self._path}/challengers", {"name": name} | _plain(options))
+
+    def challengers(self) -> list[dict[str, Any]]:
+        """Return the challengers, and how each stands beside the stream's own model."""
+        return self._client.request("GET", f"{self._path}/challengers")["challengers"]
+
+    def promote(self, name: str, force: bool = False) -> dict[str, Any]:
+        """Let a challenger answer from now on; with `force` also one that is in its warm-up."""
+        return self._client.request("POST", f"{self._path}/challengers/{name}/promote", {"force": force})
+
+    def end_challenger(self, name: str) -> None:
+        """End a challenger."""
+        self._client.request("DELETE", f"{self._path}/challengers/{name}")
 
     def delete(self) -> None:
         """Delete the stream and all that is known of it."""

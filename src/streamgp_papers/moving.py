@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from streamgp.app.outputs import RunError
-from streamgp.bandits import Budget, Candidates, TimeVaryingOptimizer, sparq_rate
+from streamgp.bandits import Budget, Candidates, TimeVaryingOptimizer, restart_length, sparq_rate
 from streamgp.bandits.problems import Motor, MovingBump, Played, Problem, Stations, play
 from streamgp_papers.data_files import describe_source
 from streamgp_papers.datasets import DATASETS
@@ -32,6 +32,7 @@ BETAS: Mapping[str, Any] = {"theory": "theory", "log": "log", "2": 2.0}
 # The paper's queries: among past inputs, by a determinantal point process.
 PAPER: Mapping[str, Any] = {"query_rule": "past", "swaps": 50}
 _WINDOWS: Mapping[str, Any] = {"window": 10, "eps": 0.03, "gamma": 0.9}
+AUTHORS_WINDOW = restart_length(_WINDOWS["eps"], STEPS)
 
 
 @dataclass(frozen=True)
@@ -161,11 +162,13 @@ def bound_shape(steps: int) -> dict[str, list[float]]:
 
 
 def paper_entries() -> Iterator[Entry]:
-    """Yield the six methods of the paper under three choices of beta."""
+    """Yield the six methods of the paper under three choices of beta, and two with the windows of their authors."""
     for beta in BETAS:
         yield make_entry(SPARQ, beta, **PAPER)
         for label in BASELINES:
             yield make_entry(label, beta)
+        for label in (RESTART, SLIDING):
+            yield make_entry(label, beta, suffix=f" of {AUTHORS_WINDOW}", window=AUTHORS_WINDOW)
 
 
 def run_synthetic(data: str, seed: int, *, directory: Path | None, rows: int | None) -> dict[str, Any]:
@@ -181,7 +184,7 @@ def run_sensors(data: str, seed: int, *, directory: Path | None, rows: int | Non
     problem = load_stations(data, directory)
 
     def entries() -> Iterator[Entry]:
-        for beta in ("log", "2"):
+        for beta in BETAS:
             yield make_entry(SPARQ, beta, **PAPER)
             for label in BASELINES:
                 yield make_entry(label, beta)

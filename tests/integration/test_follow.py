@@ -138,6 +138,43 @@ def test_a_file_grows_by_pieces_of_lines(tmp_path: Path):
         check_same(live.stream, tmp_path / "other")
 
 
+def test_files_that_cannot_be_read_keep_no_other_waiting(tmp_path: Path):
+    """One that is missing, one that is a directory for a while, and one that is none of text."""
+    paths = {name: tmp_path / f"{name}.csv" for name in ("good", "missing", "folder", "other")}
+    paths["good"].write_text(HEADER + text(0, 60))
+    paths["folder"].mkdir()
+    paths["other"].write_bytes(b"PAR1" + bytes(range(256)))
+    streams = Streams(tmp_path / "live")
+    said: list[str] = []
+    for path in paths.values():
+        what = Following(path, "load", features=("a", "b"), model="linear", warmup=30)
+        streams.follow(Follower(streams, what, said.append))
+    streams.start()
+    try:
+
+        def until(name: str, done: Callable[[dict[str, Any]], bool]) -> None:
+            end = monotonic() + PATIENCE
+            while not done(streams.source(name) or {}):
+                assert monotonic() < end, (streams.source(name), said)
+                sleep(0.005)
+
+        until("good", lambda source: source["rows"] == 60)
+        until("missing", lambda source: "No such file" in str(source["last_error"]))
+        until("folder", lambda source: "Is a directory" in str(source["last_error"]))
+        until("other", lambda source: not source["following"])
+        paths["folder"].rmdir()
+        for name in ("missing", "folder"):
+            paths[name].write_text(HEADER + text(0, 60))
+            until(name, lambda source: source["rows"] == 60)
+        append(paths["good"], text(60, 90))
+        until("good", lambda source: source["rows"] == 90)
+    finally:
+        streams.stop()
+    assert {each.partition(".csv")[0] for each in said} == {
+        str(tmp_path / name) for name in ("missing", "folder", "other")
+    }
+
+
 @pytest.mark.parametrize("how", ["rename", "truncate"])
 def test_a_file_is_rotated(how: str, tmp_path: Path):
     path = tmp_path / "power.csv"

@@ -139,7 +139,7 @@ def test_a_prediction_from_before_does_not_wait_afterwards(tmp_path: Path):
         asked = rows_with_inputs(stream.config, rows(range(80, 81), {}, targets=False), with_target=False)
         future = stream.predict(asked)[1]
         assert future is not None
-        with pytest.raises(Problem, match="set back while this was predicted"):
+        with pytest.raises(Problem, match="replaced while this was predicted"):
             future.result(PATIENCE)
 
 

@@ -454,3 +454,35 @@ def test_three_lines_of_python(service: TestClient, monkeypatch: pytest.MonkeyPa
     assert [each["name"] for each in client.streams()] == ["power"]
     stream.delete()
     assert client.streams() == []
+
+
+def test_a_challenger_from_its_beginning_to_its_promotion(service: TestClient):
+    client = streamgp.client.Client("http://localhost", transport=None)
+    client._http = service  # type: ignore[assignment]
+    power = client.create(**POWER)
+    power.step([inputs(x) for x in X[:5]], Y[:5].tolist())
+    begun = power.challenge("other", warmup=20, noise_by_input=True)
+    assert begun == {"name": "other", "options": begun["options"], "position": 2}
+    assert begun["options"]["warmup"] == 20 and begun["options"]["model"] == "linear"
+    assert power.challenge("other", warmup=20, noise_by_input=True) == begun
+    power.challenge("second", seed=5)
+    power.step([inputs(x) for x in X[5:]], Y[5:].tolist())
+    while any(each["behind"] for each in power.challengers()):
+        sleep(0.01)
+    found, second = power.challengers()
+    assert (found["state"], found["scored_rows"]) == ("ready", 120 - 30) and second["scored_rows"] == 120 - 35
+    assert found["low"] < found["difference"] < found["high"]
+    assert found["text"].startswith(found["verdict"].capitalize())
+    assert set(found) == set(schemas.CHALLENGERS["properties"]["challengers"]["items"]["properties"])
+    shown = service.get("/metrics").text
+    assert 'streamgp_challenger_scored_rows{challenger="other",stream="power"} 90.0' in shown
+    power.end_challenger("second")
+    assert [each["name"] for each in power.challengers()] == ["other"]
+    answer = power.promote("other")
+    assert answer == power.promote("other") == service.get("/v1/streams/power/challengers").json()["promotion"]
+    assert power.status()["warmup"] == 20 and power.status()["rows"] == 120
+    refused = service.post("/v1/streams/power/challengers/none/promote", json={})
+    assert refused.status_code == 404 and "expected one of none" in refused.json()["detail"]
+    refused = service.post("/v1/streams/power/challengers/other/promote", json={"force": 1})
+    assert refused.status_code == 422
+    assert service.post("/v1/streams", json=POWER).status_code == 200  # it is still the stream that was created

@@ -54,7 +54,9 @@ def pair(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_standby_knows_what_its_leader_knows(kind: str, begin: Callable[..., Service], tmp_path: Path):
+def test_a_standby_knows_what_its_leader_knows(
+    kind: str, begin: Callable[..., Service], tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
     options = KINDS[kind].get("options", {}) | {k: v for k, v in KINDS[kind].items() if k != "options"}
     leader, standby = pair(begin, tmp_path, **options)
     leader.post(f"{STREAM}/predict", sent(range(40, 43), options, targets=False))
@@ -69,6 +71,7 @@ def test_a_standby_knows_what_its_leader_knows(kind: str, begin: Callable[..., S
     same(known(standby.power, options), known(leader.power, options))
     assert standby.power.log.chain == leader.power.log.chain
     expected = known(leader.power, options)
+    assert [each.message for each in caplog.records if each.levelname == "ERROR"] == []
     leader.stop()
     assert standby.post("/v1/standby/promote", {})["epoch"] == 1
     same(known(standby.power, options), expected)
@@ -401,3 +404,28 @@ def test_entries_that_do_not_fit_are_not_written(tmp_path: Path):
             each.result(60)
         until(lambda: stream.knowledge.position == 2, "it to be learnt")
         same(known(stream, {}), known(leader, {}))
+
+
+def test_a_standby_has_the_challengers_too(begin: Callable[..., Service], tmp_path: Path):
+    leader, standby = pair(begin, tmp_path)
+    leader.post(f"{STREAM}/challengers", {"name": "other", "warmup": 20})
+    leader.post(f"{STREAM}/challengers", {"name": "stays", "seed": 1})
+    leader.post(f"{STREAM}/step", sent(range(40, 75)))
+    in_step(leader, standby)
+    assert standby.refusal(f"{STREAM}/challengers", {"name": "new"})[0] == 503
+
+    def standing(service: Service) -> Any:
+        until(lambda: not service.power.knowledge.challengers.has_work, "the challengers to catch up")
+        return service.client.request("GET", f"{STREAM}/challengers")
+
+    for each in (leader, standby):
+        each.power.settled()
+    expected = standing(leader)
+    assert [each["scored_rows"] for each in expected["challengers"]] == [15, 5]
+    same(standing(standby), expected)
+    leader.post(f"{STREAM}/challengers/other/promote", {})
+    leader.post(f"{STREAM}/step", sent(range(75, 78)))
+    in_step(leader, standby)
+    same(known(standby.power, {}), known(leader.power, {}))
+    standby.post("/v1/standby/promote", {"force": True})
+    standby.post(f"{STREAM}/challengers/stays/promote", {"force": True})

@@ -50,11 +50,11 @@ def asked(address: str) -> dict[str, Any]:
         return json.load(answer)
 
 
-def until(address: str, rows: int) -> dict[str, Any]:
+def until(address: str, rows: int, stream: str = "meter") -> dict[str, Any]:
     end = monotonic() + 60.0
     while True:
         try:
-            status = asked(f"{address}/v1/streams/meter")
+            status = asked(f"{address}/v1/streams/{stream}")
             if status["source"]["rows"] >= rows:
                 return status
         except urllib.error.HTTPError:  # it is still being made, or restored
@@ -99,6 +99,24 @@ def test_a_file_is_followed_through_a_restart(tmp_path: Path):
 
 @pytest.mark.process
 @pytest.mark.slow
+def test_several_files_are_followed_each_as_a_stream(tmp_path: Path):
+    for name in ("meter", "other"):
+        lines = [f"{i / 7:.3f},{i % 5},{i / 3:.3f}\n" for i in range(50)]
+        (tmp_path / f"{name}.csv").write_text("a,b,y\n" + "".join(lines))
+    files = [word for name in ("meter", "other") for word in ("--follow", str(tmp_path / f"{name}.csv"))]
+    for _ in range(2):
+        with serving(tmp_path / "live", *files, "--features", "a", *WORDS) as address:
+            until(address, 50)
+            until(address, 50, "other")
+            streams = asked(f"{address}/v1/streams")["streams"]
+            assert [(each["name"], each["features"], each["learned"]) for each in streams] == [
+                ("meter", ["a"], 50),
+                ("other", ["a"], 50),
+            ]
+
+
+@pytest.mark.process
+@pytest.mark.slow
 def test_a_signal_while_standard_input_is_open(tmp_path: Path):
     with serving(tmp_path / "live", "--follow", "-", *WORDS, "--stream", "meter") as address:
         assert asked(f"{address}/livez") == {"status": "alive"}
@@ -112,6 +130,12 @@ def test_a_signal_while_standard_input_is_open(tmp_path: Path):
         (["--follow", "a.csv.gz", "--target", "y"], "expected a CSV file that grows, or -, got a.csv.gz"),
         (["--follow", "a.csv", "--target", "y", "--model", "none"], "--follow: model: expected one of"),
         (["--follow", "a.csv", "--target", "y", "--stream", "a b"], "--follow: name: expected 1 to 64"),
+        (
+            ["--follow", "a.csv", "--follow", "b.csv", "--target", "y", "--stream", "c"],
+            "--stream: expected none with 2",
+        ),
+        (["--follow", "a.csv", "--follow", "x/a.csv", "--target", "y"], "got two for the stream a; rename one"),
+        (["--follow", "a.csv", "--follow", ".", "--target", "y"], "expected a CSV file that grows, or -, got ."),
     ],
 )
 def test_options_that_do_not_go_together(words: list[str], says: str, tmp_path: Path):

@@ -79,10 +79,15 @@ def test_tokens_are_replaced_while_a_service_runs_over_tls(tmp_path: Path):
         start = text.index("[[plant.tokens]]")
         file.write_text(text[:start] + text[text.index("[[plant.tokens]]", start + 1) :])  # without the first
         assert (status(first), status(second)) == (401, 200)
+        subprocess.run([*openssl, *files, *options], check=True, capture_output=True)
+        with pytest.raises(urllib.error.URLError, match="CERTIFICATE_VERIFY_FAILED"):
+            status(second)
+        trusting = ssl.create_default_context(cafile=str(certificate))
+        assert status(second) == 200
         with pytest.raises((urllib.error.URLError, ConnectionError)):
             urllib.request.urlopen(address.replace("https", "http") + "/livez", timeout=20)
     lines = [json.loads(line) for line in log.read_text().splitlines()]
-    expected = [("plant", 200)] * 3 + [(None, 401), ("plant", 200)]
+    expected = [("plant", 200)] * 3 + [(None, 401), ("plant", 200), ("plant", 200)]
     assert [(line["who"], line["status"]) for line in lines] == expected
     assert first not in log.read_text() and second not in log.read_text()
 

@@ -39,7 +39,7 @@ def blocks(kind: str) -> list[str]:
 def test_the_commands_do_what_they_say(address: str):
     if shutil.which("curl") is None:
         pytest.skip("curl is not installed")
-    first, back = (block for block in blocks("bash") if "curl" in block)
+    first, back, challenge = (block for block in blocks("bash") if "curl" in block)
     port = address.rpartition(":")[2]
 
     def answers(script: str) -> list[dict[str, Any]]:
@@ -62,6 +62,8 @@ def test_the_commands_do_what_they_say(address: str):
         assert json.load(answer)["learned"] == 3
     (written,) = answers("curl -X POST http://127.0.0.1:8765/v1/streams/power/checkpoint")
     listed, restored = answers(back.replace("1234", str(written["position"])))
+    begun, challengers, promoted = answers(challenge)
+    assert begun["name"] == challengers["challengers"][0]["name"] == promoted["promoted"] == "lagged"
     assert listed["checkpoints"][0]["position"] == restored["restored"] == written["position"]
 
 
@@ -70,7 +72,7 @@ def test_every_route_is_in_the_table(tmp_path: Path):
     from streamgp.service.web.app import make_app
 
     app = make_app(Streams(tmp_path))._app
-    paths = {path.rpartition("/")[2] for path in app.openapi()["paths"]} - {"{name}", "streams"}
+    paths = {path.rpartition("/")[2] for path in app.openapi()["paths"]} - {"{name}", "{challenger}", "streams"}
     missing = [path for path in paths if path not in PAGE]
     assert not missing
 

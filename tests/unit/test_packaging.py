@@ -24,7 +24,7 @@ def bounds() -> dict[str, str]:
     project = PROJECT["project"]
     extras = project["optional-dependencies"]
     lines = project["dependencies"] + [
-        line for name in ("gpu", "holidays", "latent", "serve") for line in extras[name]
+        line for name in ("gpu", "holidays", "latent", "mqtt", "serve") for line in extras[name]
     ]
     lines += [line for line in extras["dev"] if re.split(r"[\[>]", line)[0] in TOOLS]
     return dict(line.split(">=") for line in lines if not line.startswith("streamgp["))

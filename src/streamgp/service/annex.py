@@ -7,6 +7,7 @@ ANNEX = Annex(
         "serve": "streamgp.service.command:serve",
         "backup": "streamgp.service.backup_command:backup",
         "restore": "streamgp.service.restore_command:restore",
+        "check": "streamgp.service.check_command:check",
         "promote": "streamgp.service.promote_command:promote",
     }
 )

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from streamgp.app.commands.cell_options import cell_option
-from streamgp.app.console import names, sentences
+from streamgp.app.console import sentences
 
 # The names of groups of options in the help.
 FOLLOW = "A file that grows"
@@ -57,7 +57,10 @@ def serve(
         typer.Option(help="Write a line of JSON for each request: who, what, which stream, how it ended."),
     ] = None,
     certificate: Annotated[
-        Path | None, typer.Option(help="Encrypt connections (TLS) with this certificate and its chain, as PEM.")
+        Path | None,
+        typer.Option(
+            help="Encrypt connections (TLS) with this certificate and its chain (PEM), read again when it changes."
+        ),
     ] = None,
     key_file: Annotated[Path | None, typer.Option(help="The private key of the certificate, as PEM.")] = None,
     max_body: Annotated[int, typer.Option(help="Largest request, in megabytes.", min=1, max=1024)] = 32,
@@ -100,10 +103,11 @@ def serve(
         ),
     ] = 10.0,
     follow: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             help="A CSV file to learn row by row as it grows, or - for standard input. Each row is learnt once, also "
-            "after a restart or a rotation of the file; of standard input nothing is remembered.",
+            "after a restart or a rotation of the file; of standard input nothing is remembered. May be given again: "
+            "each file has a stream of its own, and the options below hold for all.",
             rich_help_panel=FOLLOW,
         ),
     ] = None,
@@ -149,16 +153,15 @@ def serve(
 
         if expires is not None and add_token is None:
             raise RunError("--expires: expected --add-token NAME with it, whose end it is; leave it out")
-        if standby_of is not None and follow is not None:
+        if standby_of is not None and follow:
             raise RunError("--follow: expected none with --standby-of, as a standby takes no rows; leave it out")
         if add_token is not None:
             add_client(token_file, add_token, expires)
         else:
-            columns = names(features, follow)
             what = to_follow(
-                follow,
+                follow or (),
                 target,
-                features=None if columns is None else tuple(columns),
+                features=features,
                 time=time,
                 key=key,
                 model=model,

@@ -23,6 +23,11 @@ MAX_PENDING = 100_000
 MAX_HISTORY = 100_000_000
 MAX_DAYS = 90
 MAX_MEGABYTES = 1_000_000
+# What a challenger may have otherwise than its stream: not what comes, nor what a target is.
+CHANGEABLE = (
+    *("model", "calendar", "warmup", "seed"),
+    *(name for name in MODEL_OPTIONS if name not in ("bounds", "target_transform")),
+)
 _UNWRITABLE = ("Cc", "Cs", "Zl", "Zp")  # control characters, lone surrogates, separators of lines
 
 
@@ -225,6 +230,30 @@ class StreamConfig:
         options = {name: value for name, value in given.items() if name in MODEL_OPTIONS}
         own = {name: _frozen(value) for name, value in given.items() if name not in options}
         return cls(**own, options=options)
+
+    def changed(self, given: dict[str, Any]) -> Self:
+        """Return a stream of the same rows with another model: what is not given stays, what is None is the default.
+
+        Raises
+        ------
+        Problem
+            If it cannot be such a one.
+        """
+        unknown = sorted(set(given) - set(CHANGEABLE))
+        if unknown:
+            raise _wrong(unknown[0][:MAX_NAME], f"one of {', '.join(sorted(CHANGEABLE))}", "another name")
+        merged = self.changeable | given
+        return self.with_model({name: value for name, value in merged.items() if value is not None})
+
+    def with_model(self, given: dict[str, Any]) -> Self:
+        """Return a stream of the same rows with a model of which `changeable` is given."""
+        fixed = {name: value for name, value in self.document().items() if name not in CHANGEABLE}
+        return type(self).from_document(fixed | given)
+
+    @property
+    def changeable(self) -> dict[str, Any]:
+        """What of it `changed` may change."""
+        return {name: value for name, value in self.document().items() if name in CHANGEABLE}
 
     def document(self) -> dict[str, Any]:
         """Return it as `from_document` takes it."""

@@ -84,8 +84,10 @@ class KeyedModel:
         """Return nothing: all rows are scored when they are learnt."""
         return []
 
-    def __init__(self, config: StreamConfig, fleet: StreamingGPFleet | None = None) -> None:
+    def __init__(self, config: StreamConfig, sent: StreamConfig, fleet: StreamingGPFleet | None = None) -> None:
         self.config = config
+        # The stream whose rows it gets; a fleet makes cycles of the time itself.
+        self.sent = sent
         self.live = LiveFleet(self._begin() if fleet is None else fleet)
         self.next_row = 0
         self.waiting: dict[str, Waiting] = {}
@@ -94,7 +96,7 @@ class KeyedModel:
         self.targets = Moments()
         self.paired = PairedLosses(("persistence",))
         # The last target of each key.
-        self._last: dict[str, float] = {}
+        self.last_targets: dict[str, float] = {}
 
     def _begin(self) -> StreamingGPFleet:
         c = self.config
@@ -167,7 +169,7 @@ class KeyedModel:
 
     def last(self, keys: Sequence[str | None]) -> np.ndarray:
         """Return the last target of keys; NaN where there is none."""
-        return np.array([self._last.get(key or "", np.nan) for key in keys])
+        return np.array([self.last_targets.get(key or "", np.nan) for key in keys])
 
     def frame(self, rows: Rows) -> pl.DataFrame:
         """Return rows as the fleet takes them."""
@@ -272,14 +274,14 @@ class KeyedModel:
         _, good, outcome, fitted = self.live.learn(self.frame(rows))
         for i in good.tolist():
             if np.isfinite(rows.y[i]):
-                self._last[rows.keys[i] or ""] = float(rows.y[i])
+                self.last_targets[rows.keys[i] or ""] = float(rows.y[i])
         return good, outcome.mixture, fitted
 
     def _last_of_each(self, rows: Rows) -> np.ndarray:
         """Return the last target of each row's key before it, those of earlier rows included."""
         last, found = {}, np.empty(len(rows.X))
         for i, key in enumerate(rows.keys):
-            found[i] = last.get(key, self._last.get(key or "", np.nan))
+            found[i] = last.get(key, self.last_targets.get(key or "", np.nan))
             if np.isfinite(rows.y[i]):
                 last[key] = float(rows.y[i])
         return found
@@ -325,8 +327,8 @@ class KeyedModel:
             "covered": self.covered,
             "targets": list(self.targets),
             "paired": self.paired.to_tree(),
-            "last_keys": list(self._last),
-            "last": np.array(list(self._last.values()), dtype=float),
+            "last_keys": list(self.last_targets),
+            "last": np.array(list(self.last_targets.values()), dtype=float),
             "held": held,
             "waiting": [
                 [name, w.row, w.key, w.time, w.at, i, w.place] for (name, w), i in zip(waiting, which, strict=True)
@@ -336,16 +338,16 @@ class KeyedModel:
         self.live.fleet.save_with(path, {"service": tree | more})
 
     @classmethod
-    def load(cls, path: Path, config: StreamConfig) -> tuple[Self, dict[str, Any]]:
-        """Read a checkpoint; return also what `save` was given as `more`."""
+    def load(cls, path: Path, sent: StreamConfig) -> tuple[Self, dict[str, Any]]:
+        """Read a checkpoint of what got the rows of a stream; return also what `save` was given as `more`."""
         whole = load_of(path, StreamingGPFleet)
         with reading(path):
             tree = whole["service"]
-            model = cls(config, StreamingGPFleet.load(path))
+            model = cls(StreamConfig.from_document(tree["config"]), sent, StreamingGPFleet.load(path))
             model.next_row, model.sums = tree["next_row"], dict(tree["sums"])
             model.covered, model.targets = tree["covered"].copy(), Moments(*tree["targets"])
             model.paired = PairedLosses.from_tree(tree["paired"])
-            model._last = dict(zip(tree["last_keys"], tree["last"].tolist(), strict=True))
+            model.last_targets = dict(zip(tree["last_keys"], tree["last"].tolist(), strict=True))
             for (name, row, key, time, at, which, place), x in zip(tree["waiting"], tree["inputs"], strict=True):
                 held, columns = tree["held"][which]
                 model.waiting[name] = Waiting(row, row, key, time, at, held, place, columns, x)

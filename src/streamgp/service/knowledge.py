@@ -12,14 +12,15 @@ import numpy as np
 from streamgp.numerics.checkpoint import CheckpointError
 from streamgp.service import scores
 from streamgp.service.answers import as_iso, predicted_columns, stacked, step_answer, waiting_row, with_repeated
+from streamgp.service.challengers import Challengers
 from streamgp.service.checkpoints import Return
-from streamgp.service.config import StreamConfig
+from streamgp.service.config import CHANGEABLE, StreamConfig
 from streamgp.service.fields import MODEL_OPTIONS
 from streamgp.service.history import History, take
-from streamgp.service.keyed_model import KeyedModel
+from streamgp.service.kinds import kind_of
 from streamgp.service.predictions import as_rows, flat_rows
 from streamgp.service.problems import Problem
-from streamgp.service.requests import AGAIN, EPOCH, Request
+from streamgp.service.requests import AGAIN, CHALLENGER, EPOCH, Request
 from streamgp.service.single_model import SingleModel
 from streamgp.service.staleness import ROWS, stale_after
 from streamgp.service.unlearnt import LATE, SKIPPED, Unlearnt
@@ -83,9 +84,11 @@ class Knowledge:
         # The number of rows of the history, and the limit computed from them.
         self._stale: tuple[int, float | None] = (-1, None)
         if checkpoint is None:
-            self.model: Any = _kind(config)(config)
+            self.model: Any = kind_of(config)(config, config)
+            self.challengers = Challengers(config)
             return
         self.model, tree = checkpoint
+        self.challengers = tree["challengers"]
         self.history.restore(tree["history"])
         self.position, self.learned, self.last_at = tree["position"], tree["learned"], tree["last_at"]
         self.chain = bytes.fromhex(tree["chain"])
@@ -110,15 +113,16 @@ class Knowledge:
         CheckpointError
             If it is damaged, or of a stream with other inputs or targets.
         """
-        model, tree = _kind(config).load(path, config)
+        model, tree = kind_of(config).load(path, config)
         before, now = tree["config"], config.document()
-        other = [name for name in _OF_MODEL if before.get(name) != now.get(name)]
+        may_differ = CHANGEABLE if tree["challengers"]["promotion"] is not None else ()
+        other = [name for name in _OF_MODEL if before.get(name) != now.get(name) and name not in may_differ]
         if other:
             raise CheckpointError(
                 f"{path}: expected a checkpoint of {config.name}, got one of a stream with other {', '.join(other)}; "
                 f"use a copy of its own directory"
             )
-        return model, tree
+        return model, tree | {"challengers": Challengers.load(path, config, tree["challengers"])}
 
     def about(self, at: float) -> dict[str, Any]:
         """Return what is noted beside a checkpoint, with its time."""
@@ -139,8 +143,10 @@ class Knowledge:
             "alarm_times": [list(each) for each in self._alarm_times.items()],
             "returns": [list(each) for each in self.returns],
             "unlearnt": self._unlearnt.to_tree(),
+            "challengers": self.challengers.to_tree(),
         }
         self.model.save(path, tree)
+        self.challengers.save(path)
 
     # What comes
 
@@ -170,6 +176,7 @@ class Knowledge:
         ats = np.repeat([request.at for request in requests], [len(one.X) for one in each])
         if self.model.steps_singly(rows):
             applied = self.model.stepped_singly(rows)
+            self.challengers.take(rows)
             self._single_ats += ats.tolist()
             self.position = requests[-1].position
             if self.model.unscored >= SETTLE_ROWS:
@@ -177,6 +184,7 @@ class Knowledge:
         else:
             self.score_singly()
             applied = self.model.stepped(rows)
+            self.challengers.take(rows)
             first = self.model.next_row - len(rows.X)
             at_row = partial(_at_rows, ats, first)
             self._note(applied, at_row, requests[-1].position, requests[-1].at)
@@ -204,17 +212,23 @@ class Knowledge:
         if request.kind == EPOCH:
             self.epoch = request.number
             return {"epoch": self.epoch, "position": position}
+        if request.kind == CHALLENGER:
+            self.score_singly()
+            answer, self.model = self.challengers.apply(request, model)
+            return answer
         if request.kind == "predict":
             assert request.rows is not None and request.prediction is not None
             model.predicted(request.rows, request.at, request.prediction)
+            self.challengers.take(request.rows, request.at)
             return {"position": position}
         resent = self._unlearnt.sort(request.repeated)
         learned, late, skipped = 0, list(resent.late), len(resent.skipped)
         self.score_singly()
         if request.labels is not None and request.labels.ids:
             applied = model.labelled(request.labels.ids, request.labels.y)
+            self.challengers.take_labels(request.labels.ids, request.labels.y)
             at = request.at
-            self._note(applied, lambda columns: np.full(len(columns["row"]), at), position, at)
+            self._note(applied, lambda columns: np.full(len(columns["row"]), at), position, at, came_late=True)
             learned, late, skipped = applied.learned, [*applied.late, *late], len(applied.skipped) + skipped
             self._unlearnt.add(applied.late, LATE)
             self._unlearnt.add((request.labels.ids[i] for i in applied.skipped), SKIPPED)
@@ -259,7 +273,12 @@ class Knowledge:
         self.history.seal()
 
     def _note(
-        self, applied: Applied, at: Callable[[dict[str, Any]], np.ndarray], position: int, last_at: float
+        self,
+        applied: Applied,
+        at: Callable[[dict[str, Any]], np.ndarray],
+        position: int,
+        last_at: float,
+        came_late: bool = False,
     ) -> None:
         """Keep what was scored, with the times at which it came, and tell of new alarms."""
         self.position, self.last_at = max(self.position, position), last_at
@@ -268,6 +287,8 @@ class Knowledge:
         for columns in applied.scored:
             if len(columns["row"]):
                 self.history.add(columns | {"at": at(columns)})
+                waited = self.model.next_row - 1 - int(np.min(columns["row"])) if came_late else 0
+                self.challengers.take_scores(columns, waited)
         for number in range(len(self._alarm_times), self.model.alarm_count):
             self._alarm_times[number] = last_at
             kept = max(number - self.model.alarm_count, -len(self.model.alarms))
@@ -335,10 +356,6 @@ class Knowledge:
         limit = self.stale_after(key)
         shown = [row | {"at": as_iso(row["at"])} for row in found]
         return {"rows": shown, "waiting": waiting, "stale_after": limit}
-
-
-def _kind(config: StreamConfig) -> Any:
-    return KeyedModel if config.is_keyed else SingleModel
 
 
 def _at_rows(ats: np.ndarray, first: int, columns: dict[str, Any]) -> np.ndarray:

@@ -17,6 +17,7 @@ from uuid import uuid4
 
 from streamgp.service.archive import Archive
 from streamgp.service.backlog import Backlog
+from streamgp.service.challengers import MOST_BEHIND
 from streamgp.service.checkpointing import Checkpointing
 from streamgp.service.checkpoints import KEPT, Checkpoints, Return
 from streamgp.service.config import StreamConfig
@@ -26,10 +27,11 @@ from streamgp.service.packing import unpack
 from streamgp.service.past import Past
 from streamgp.service.payload import Labels, Rows
 from streamgp.service.problems import Problem
-from streamgp.service.requests import EPOCH, RETURN, Request, restored, until_return
+from streamgp.service.requests import EPOCH, RETURN, Request, restored, until_alone
 from streamgp.service.restart_time import RestartTime
 from streamgp.service.restoring import check_same, last_time_of, latest, pace_of, read_former
 from streamgp.service.sequencer import Sequencer, Standing
+from streamgp.service.shadowing import Shadowing
 from streamgp.service.single_model import MAX_SINGLE_ROWS
 from streamgp.service.status import check_ready, describe, describe_durability
 from streamgp.service.work import Prediction
@@ -41,7 +43,7 @@ SETTLE_PATIENCE = 0.25  # that a reader waits for them
 
 
 class LiveStream:
-    """A stream of a directory, with two threads of its own.
+    """A stream of a directory, with two threads of its own, and a third where it has challengers.
 
     Parameters
     ----------
@@ -97,9 +99,12 @@ class LiveStream:
         self._restoring = Lock()  # one position at a time is learnt again
         self._view = self.model.view()
         self._is_stale = False  # the view; rows that come singly do not renew it
-        self._era = 0  # of the view: how often the stream has returned to a checkpoint
+        self._era = 0  # of the view: how often the model has been replaced
         self._changed = Condition()
         self._accepted: deque[Request] = deque()
+        self.shadowing = Shadowing(
+            config.name, self._changed, lambda: self.knowledge.challengers, lambda: bool(self._accepted)
+        )
         self.backlog = Backlog(config.name)
         self.is_stopping = False
         self.sequencer: Sequencer | None = None
@@ -118,6 +123,7 @@ class LiveStream:
         self.has_begun.wait()
         if self.sequencer is not None:
             self.sequencer.stop()
+        self.shadowing.stop()
         with self._changed:
             self.is_stopping = True
             self._changed.notify_all()
@@ -148,24 +154,24 @@ class LiveStream:
         if not keep or self.failure is not None:
             return prediction, None, rows
         rows = rows._replace(ids=[uuid4().hex if name is None else name for name in rows.ids])
-        return prediction, self._hand_in(Request("predict", rows, prediction=prediction, era=era)), rows
+        return prediction, self.hand_in(Request("predict", rows, prediction=prediction, era=era)), rows
 
     def learn(self, rows: Rows | None, labels: Labels | None) -> "Future[Any]":
         """Hand in labels of rows that were predicted, and rows with their labels."""
         check_ready(self, learning=True)
-        return self._hand_in(Request("learn", rows, labels))
+        return self.hand_in(Request("learn", rows, labels))
 
     def step(self, rows: Rows) -> "Future[Any]":
         """Hand in rows that are predicted in their turn, then learnt."""
         check_ready(self, learning=True)
-        return self._hand_in(Request("step", rows))
+        return self.hand_in(Request("step", rows))
 
     def acknowledge(self, number: int) -> "Future[Any]":
         """Note that somebody has seen an alarm."""
         check_ready(self, learning=True)
         if not 0 <= number < self.model.alarm_count:
             raise Problem(404, f"alarms: expected a number below {self.model.alarm_count}, got {number}")
-        return self._hand_in(Request("acknowledge", number=number))
+        return self.hand_in(Request("acknowledge", number=number))
 
     def write_checkpoint(self) -> "Future[Any]":
         """Write a checkpoint after what was accepted by now."""
@@ -183,7 +189,7 @@ class LiveStream:
         request = Request(RETURN, number=position)
         self.find_former(request)
         try:
-            return self._hand_in(request)
+            return self.hand_in(request)
         except Problem as problem:
             request.future.set_exception(problem)
             raise
@@ -202,7 +208,8 @@ class LiveStream:
             request.future.set_exception(error)
             raise
 
-    def _hand_in(self, request: Request) -> "Future[Any]":
+    def hand_in(self, request: Request) -> "Future[Any]":
+        """Have a request written and done."""
         self._writer.check()
         assert self.sequencer is not None
         self.backlog.add(request)
@@ -248,7 +255,7 @@ class LiveStream:
                 while not (self._accepted or self.is_stopping or self.checkpointing.wanted or self._is_due()):
                     if not self._changed.wait(timeout=SETTLE_SECONDS if self.model.unscored else 1.0):
                         break
-                requests, wanted = until_return(self._accepted), []
+                requests, wanted = until_alone(self._accepted), []
                 if len(requests) == len(self._accepted):
                     wanted, self.checkpointing.wanted = self.checkpointing.wanted, []
             try:
@@ -269,7 +276,9 @@ class LiveStream:
         else:
             self._drop(requests, Problem(500, f"{self.config.name} learns no longer: {self.failure}"))
         if wanted or self.is_stopping or self._is_due():
-            self._checkpoint(wanted)
+            with self.shadowing.resting():
+                self._checkpoint(wanted)
+        self.shadowing.wake()
 
     def _fail(self, failure: str, requests: list[Request], wanted: list["Future[Any]"]) -> None:
         """Learn no longer, say why, and answer those who wait."""
@@ -289,6 +298,7 @@ class LiveStream:
             # Who looks meanwhile has rows scored that came singly.
             with self._lock, self.restart_time.measured(self.checkpointing.position, 1):
                 self.knowledge.apply([request])
+            self.knowledge.challengers.catch_up(MOST_BEHIND)
             self.replayed = (entry.position - begun) / max(last - begun, 1)
         self._settle()
         self._publish()
@@ -306,13 +316,20 @@ class LiveStream:
             return
         for request, answer in zip(requests, answers, strict=True):
             self._writer.acknowledge(self.token, request.position, partial(_answer, request, answer))
+        for request in self.shadowing.limit(self._writer.leads):
+            assert self.sequencer is not None
+            self.sequencer.put(request)
 
     def _apply_and_publish(self, requests: list[Request]) -> list[Any]:
         steps_alone = all(request.kind == "step" and request.labels is None for request in requests)
         few = steps_alone and sum(request.size for request in requests) <= MAX_SINGLE_ROWS
         if self._is_stale and not few:  # who predicts shall not wait for many rows
             self._publish()
-        answers = self.knowledge.apply(requests)
+        if requests[0].replaces:
+            with self.shadowing.resting():
+                answers = self.knowledge.apply(requests)
+        else:
+            answers = self.knowledge.apply(requests)
         self._settle()
         with self._changed:
             for _ in requests:
@@ -320,7 +337,7 @@ class LiveStream:
         if few:
             self._is_stale = True
         else:
-            self._publish()
+            self._publish(self._era + requests[0].replaces)
         return answers
 
     def _publish(self, era: int | None = None) -> None:
@@ -377,13 +394,15 @@ class LiveStream:
             return
         answer = {"restored": request.number, "position": request.position}
         self._notify("restored", answer)
-        self._checkpoint([])
+        with self.shadowing.resting():
+            self._checkpoint([])
         self._writer.acknowledge(self.token, request.position, partial(_answer, request, answer))
 
     # Checkpoints
 
     def _is_due(self) -> bool:
-        return self.failure is None and self.checkpointing.is_due(self.knowledge.position)
+        is_due = self.failure is None and self.checkpointing.is_due(self.knowledge.position)
+        return is_due and self.shadowing.rests()
 
     def _checkpoint(self, wanted: list["Future[Any]"]) -> None:
         """Write a checkpoint, unless the model may have learnt half of an entry, and answer those who want it."""

@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 
 from streamgp.service.answers import as_iso
 from streamgp.service.archive import first_kept, kept_entries, position_at
+from streamgp.service.challengers import MOST_BEHIND
 from streamgp.service.checkpoints import Checkpoints
 from streamgp.service.config import StreamConfig
 from streamgp.service.knowledge import Knowledge
@@ -111,6 +112,7 @@ class Past:
             if len(batch) == _BATCH or number == position:
                 known.apply(batch)
                 known.settle()
+                known.challengers.catch_up(MOST_BEHIND)
                 batch = []
         return known, at
 

@@ -12,6 +12,7 @@ from streamgp.service.work import Prediction
 # The kind of a request that was done before.
 AGAIN = "again"
 RETURN = "restore"  # the kind of a return to a checkpoint
+CHALLENGER = "challenger"  # the kind of what concerns another model on the same rows
 EPOCH = "epoch"  # the kind of what a standby writes first when it leads
 
 
@@ -22,7 +23,7 @@ class Request:
     Attributes
     ----------
     kind
-        ``predict``, ``learn``, ``step``, ``acknowledge``, ``restore`` or ``epoch``.
+        ``predict``, ``learn``, ``step``, ``acknowledge``, ``restore``, ``challenger`` or ``epoch``.
     rows, labels
         Rows with inputs, and labels by id.
     prediction
@@ -31,8 +32,10 @@ class Request:
         Of an alarm or an epoch, or the position of a checkpoint that is returned to.
     former
         What that checkpoint knows.
+    challenger
+        What is to be done (``do``) with which challenger (``name``); see `streamgp.service.challengers`.
     era
-        How often the stream had returned to a checkpoint, of a prediction.
+        How often the model had been replaced, of a prediction.
     position
         Of its entry in the log, 0 before it has one.
     chain
@@ -56,6 +59,7 @@ class Request:
     repeated: list[str] = field(default_factory=list)
     places: list[int] | None = None
     former: Any = None
+    challenger: dict[str, Any] | None = None
     era: int = 0
     packed: bytes | None = None
     future: "Future[Any]" = field(default_factory=lambda: promise())
@@ -64,6 +68,11 @@ class Request:
     def size(self) -> int:
         """Count its rows."""
         return (0 if self.rows is None else len(self.rows.X)) + (0 if self.labels is None else len(self.labels.ids))
+
+    @property
+    def replaces(self) -> bool:
+        """Whether another model may answer after it."""
+        return self.kind == RETURN or (self.challenger is not None and self.challenger["do"] == "promote")
 
     def body(self) -> bytes:
         """Return what the log keeps of it."""
@@ -76,6 +85,8 @@ class Request:
             tree["labels"] = {"ids": self.labels.ids, "y": self.labels.y}
         if self.prediction is not None:
             tree["prediction"] = dict(self.prediction._asdict())
+        if self.challenger is not None:
+            tree["challenger"] = self.challenger
         return pack(tree)
 
 
@@ -95,13 +106,14 @@ def restored(kind: str, position: int, at: float, tree: dict[str, Any]) -> Reque
         None if labels is None else Labels(**labels),
         None if prediction is None else Prediction(**prediction),
         number=tree["number"],
+        challenger=tree.get("challenger"),
         position=position,
         at=at,
     )
 
 
-def until_return(accepted: Iterable[Request]) -> list[Request]:
-    """Return the requests before the first return to a checkpoint; that alone if it is the first."""
+def until_alone(accepted: Iterable[Request]) -> list[Request]:
+    """Return the requests before the first that is done alone, as it may replace the model; it alone if it leads."""
     requests = list(accepted)
-    at = next((i for i, request in enumerate(requests) if request.kind == RETURN), len(requests))
+    at = next((i for i, request in enumerate(requests) if request.kind in (RETURN, CHALLENGER)), len(requests))
     return requests[: max(at, 1)]

@@ -14,11 +14,13 @@ from streamgp.service.log import EventLog, as_text, is_full
 from streamgp.service.log_end import SYNC_SECONDS
 from streamgp.service.payload import Labels, Rows
 from streamgp.service.problems import Problem
-from streamgp.service.requests import AGAIN, EPOCH, RETURN, Request, promise
+from streamgp.service.requests import AGAIN, CHALLENGER, EPOCH, RETURN, Request, promise
 from streamgp.table.clock import Pace, judge, say_jump
 from streamgp.table.summer_time import advise_on_order
 
 _STOP = None
+# The kinds of entries that have no rows.
+_WITHOUT_ROWS = ("acknowledge", CHALLENGER, EPOCH, RETURN)
 
 
 class Standing(NamedTuple):
@@ -31,7 +33,7 @@ class Standing(NamedTuple):
     back
         The last return to a checkpoint, if there is one.
     era
-        How often the stream has returned to one.
+        How often the model has been replaced: by that of a checkpoint, or by a challenger.
     pace
         How far apart the rows of a stream usually are whose clock they are.
     """
@@ -152,7 +154,7 @@ class Sequencer:
                 except _Repeated:
                     request.kind = AGAIN
                 request.at = now
-                if request.kind != AGAIN and (request.size or request.kind in ("acknowledge", EPOCH, RETURN)):
+                if request.kind != AGAIN and (request.size or request.kind in _WITHOUT_ROWS):
                     self._note(request, self._log.position + 1)
                     request.position = self._log.add(request.kind, now, request.body())
                 else:
@@ -202,7 +204,7 @@ class Sequencer:
         if request.kind == RETURN and self._log.position in (request.number, self._back_at(request.number)):
             raise _Repeated
         if request.kind == "predict" and request.era != self._standing.era:
-            raise Problem(503, "the stream was set back while this was predicted; ask again", retry_after=1)
+            raise Problem(503, "the model was replaced while this was predicted; ask again", retry_after=1)
         rows, labels = request.rows, request.labels
         names = [name for name in (rows.ids if rows is not None else []) if name is not None]
         names += [] if labels is None else labels.ids
@@ -257,7 +259,8 @@ class Sequencer:
         done = [name for name in known if known[name].label is not None]
         if done or len(known) < len(rows.ids):
             which = done or list(known)
-            raise Problem(409, f"id: {_listed(which)} came before; use another id", ids=which[:100])
+            more = {"learnt": True} if done else {}
+            raise Problem(409, f"id: {_listed(which)} came before; use another id", ids=which[:100], **more)
         raise _Repeated
 
     def _rows_left(self, request: Request, rows: Rows, known: dict[str, Any]) -> None:
@@ -309,6 +312,8 @@ class Sequencer:
 
     def _note(self, request: Request, position: int) -> None:
         rows = request.rows
+        if request.kind == CHALLENGER and request.replaces:
+            self._standing = self._standing._replace(era=self._standing.era + 1)
         if request.kind == RETURN:
             self._log.set_back(request.number, request.former.waiting)
             back = Return(position, request.number, request.at)

@@ -3,6 +3,7 @@
 import json
 import socket
 import ssl
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -86,6 +87,13 @@ class Entrance:
         except OSError as error:
             raise RunError(f"--audit-log: {self.audit_log} cannot be written ({error.strerror})") from error
 
+    def show_certificate(self, context: ssl.SSLContext | None) -> None:
+        """Have a server, whose context of TLS this is, show the certificate as its files have it at the time."""
+        from streamgp.service.web.certificates import Certificate
+
+        if context is not None and self.certificate is not None and self.key_file is not None:
+            Certificate(self.certificate, self.key_file).show_by(context)
+
 
 def add_client(token_file: Path | None, client: str, expires: str | None) -> None:
     """Add a token of a tenant, NAME:SCOPES or the name of one that is there, to a file, and print it."""
@@ -103,8 +111,8 @@ def add_client(token_file: Path | None, client: str, expires: str | None) -> Non
     typer.echo(f"This token of {name} is shown once; {token_file} has its hash.", err=True)
 
 
-def to_follow(follow: str | None, target: str | None, **more: Any) -> "Following | None":
-    """Return what the service follows, from the options of the command.
+def to_follow(follow: Sequence[str], target: str | None, **more: Any) -> "list[Following]":
+    """Return what the service follows, from the options of the command, which hold for each file.
 
     Raises
     ------
@@ -112,26 +120,42 @@ def to_follow(follow: str | None, target: str | None, **more: Any) -> "Following
         If they do not go together, or there can be no such stream.
     """
     given = {"target": target, **more}
-    if follow is None:
+    if not follow:
         for name, value in given.items():
             if value is not None:
                 raise RunError(f"--{name}: expected --follow FILE with it, which it says more of; leave it out")
-        return None
-    from streamgp.service.following import Following
-    from streamgp.service.problems import Problem
+        return []
     from streamgp.table.reading import Reading
 
     if target is None:
         raise RunError("--follow: expected --target COLUMN as well, which is predicted")
-    if follow.lower().endswith((".gz", ".parquet", ".jsonl")) or Path(follow).is_dir():
+    if len(follow) > 1 and more["stream"] is not None:
         raise RunError(
-            f"--follow: expected a CSV file that grows, or -, got {follow}; streamgp run reads other files"
+            f"--stream: expected none with {len(follow)} files, whose names their streams have; leave it out"
         )
     try:
         reading = Reading.of(*(more.pop(name) for name in ("decimal", "thousands", "missing_values")))
     except ValueError as error:
         raise RunError(str(error)) from error
-    what = Following(None if follow == "-" else Path(follow), target, reading=reading, **more)
+    found = [_one_to_follow(each, target, reading=reading, **more) for each in follow]
+    twice = [name for name, count in Counter(each.name for each in found).items() if count > 1]
+    if twice:
+        raise RunError(f"--follow: expected files of different names, got two for the stream {twice[0]}; rename one")
+    return found
+
+
+def _one_to_follow(follow: str, target: str, **more: Any) -> "Following":
+    from streamgp.app.console import names
+    from streamgp.service.following import Following
+    from streamgp.service.problems import Problem
+
+    if follow.lower().endswith((".gz", ".parquet", ".jsonl")) or Path(follow).is_dir():
+        raise RunError(
+            f"--follow: expected a CSV file that grows, or -, got {follow}; streamgp run reads other files"
+        )
+    columns = names(more.pop("features"), follow)
+    features = None if columns is None else tuple(columns)
+    what = Following(None if follow == "-" else Path(follow), target, features, **more)
     try:
         what.config(list(what.features or ()))
     except Problem as problem:
@@ -193,7 +217,7 @@ def serve_directory(
     directory: Path,
     entrance: Entrance,
     pair: Pair,
-    follow: "Following | None" = None,
+    follow: "Sequence[Following]" = (),
     accept_loss: Sequence[str] = (),
 ) -> None:
     """Serve the streams of a directory until the process is told to end; then write checkpoints.
@@ -222,8 +246,8 @@ def serve_directory(
             _accept_loss(directory, name)
         streams = _opened(directory, pair.timeout)
         standing_by = pair.stand_by(streams)
-        if follow is not None:
-            streams.follow(Follower(streams, follow, lambda text: typer.echo(f"streamgp: {text}", err=True)))
+        for each in follow:
+            streams.follow(Follower(streams, each, lambda text: typer.echo(f"streamgp: {text}", err=True)))
         app: Any = make_app(streams, tokens, Limits(entrance.max_body, entrance.max_rate), standing_by)
         config = uvicorn.Config(
             app if audit is None else Audited(app, audit),
@@ -242,6 +266,8 @@ def serve_directory(
             backlog=connections.BACKLOG,
             ws="none",
         )
+        config.load()
+        entrance.show_certificate(config.ssl)
         server = Server(config, streams.leadership.leave)
         try:
             listening = _listen(entrance.host, entrance.port, WAITING)

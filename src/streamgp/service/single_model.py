@@ -24,11 +24,13 @@ from streamgp.numerics.batching import concatenate
 from streamgp.numerics.checkpoint import reading, register
 from streamgp.numerics.threads import one_blas_thread
 from streamgp.service.config import StreamConfig
+from streamgp.service.inputs import input_names
 from streamgp.service.payload import Rows
 from streamgp.service.predictions import Columns, columns_ahead, columns_of, joined, judged_columns
 from streamgp.service.scores import NaiveScore, overall
 from streamgp.service.work import Applied, Prediction, Waiting, shared_predictions
 from streamgp.stream.outlook import Outlook, StandIn
+from streamgp.table.calendar import calendar_columns
 
 for _class in (HeldPrediction, MappedPredictive):
     register(_class)
@@ -49,12 +51,18 @@ class SingleView:
     """What is known at a position of the log: any thread may predict from it."""
 
     config: StreamConfig
+    sent: StreamConfig
     outlook: Outlook
     labels: tuple[Any, ...]
     score: Any
 
+    def inputs(self, rows: Rows) -> Rows:
+        """Return rows that were sent with the inputs of the model."""
+        return with_cycles(rows, self.sent, self.config)
+
     def predict(self, rows: Rows) -> Prediction:
         """Predict rows, which follow each other."""
+        rows = self.inputs(rows)
         parts, standing, outlook, at = [], [], self.outlook, 0
         times = rows.times if self.config.timed else None
         with one_blas_thread():
@@ -83,16 +91,19 @@ class SingleModel:
     ----------
     config
         The stream.
+    sent
+        The stream whose rows it gets; another than its own where that had another model when it was made.
     live
         The model, if it has been at work.
     """
 
-    def __init__(self, config: StreamConfig, live: LiveModel | None = None) -> None:
+    def __init__(self, config: StreamConfig, sent: StreamConfig, live: LiveModel | None = None) -> None:
         self.config = config
+        self.sent = sent
         self.live = self._begin() if live is None else live
         self.next_row = 0
         self.waiting: dict[str, Waiting] = {}
-        self._naive = NaiveScore()
+        self.naive = NaiveScore()
         # The rows that came one by one and are not scored yet.
         self._unscored: list[tuple[Any, np.ndarray, np.ndarray, bool, int, str | None, float]] = []
 
@@ -107,7 +118,8 @@ class SingleModel:
 
     def view(self) -> SingleView:
         """Return what is known now."""
-        return SingleView(self.config, self.live.outlook(), self.live.labels, self.live.session.metrics.score)
+        score = self.live.session.metrics.score
+        return SingleView(self.config, self.sent, self.live.outlook(), self.live.labels, score)
 
     @property
     def rows(self) -> int:
@@ -153,6 +165,7 @@ class SingleModel:
 
     def predicted(self, rows: Rows, at: float, prediction: Prediction) -> None:
         """Take in rows that were predicted by a view, and wait for their labels from now on."""
+        rows = with_cycles(rows, self.sent, self.config)
         numbers = self.live.append(rows.X, rows.times if self.config.timed else None, prediction.standing)
         for i, (number, name) in enumerate(zip(numbers, rows.ids, strict=True)):
             assert name is not None
@@ -164,7 +177,7 @@ class SingleModel:
 
     def labelled(self, ids: Sequence[str], y: Any) -> Applied:
         """Learn labels of rows that wait; those of others come too late."""
-        late = [name for name in ids if not self._waits(name)]
+        late = [name for name in ids if not self.waits(name)]
         gone = set(late)
         found = [
             (name, self.waiting.pop(name), label) for name, label in zip(ids, y, strict=True) if name not in gone
@@ -184,11 +197,13 @@ class SingleModel:
         self.live.learn_late([w.number for _, w, _ in found], targets)
         return Applied(int(np.isfinite(targets).sum()), late, scored)
 
-    def _waits(self, name: str) -> bool:
+    def waits(self, name: str) -> bool:
+        """Return whether the label of a row may come."""
         return name in self.waiting and self.live.late.waits(self.waiting[name].number)
 
     def stepped(self, rows: Rows) -> Applied:
         """Predict, score and learn rows that come with their labels."""
+        rows = with_cycles(rows, self.sent, self.config)
         y = self.live.encode(rows.y)
         times = rows.times if self.config.timed else None
         scored, shown, at = [], [], 0
@@ -216,6 +231,7 @@ class SingleModel:
 
     def stepped_singly(self, rows: Rows) -> Applied:
         """Predict and learn rows one by one; `score_singly` scores them later, many at a time."""
+        rows = with_cycles(rows, self.sent, self.config)
         predictives = []
         with one_blas_thread():
             for x, y, time, name in zip(rows.X, rows.y, rows.times, rows.ids, strict=True):
@@ -251,14 +267,14 @@ class SingleModel:
         if self.is_warmed_up:
             self.live.refresh()
         if self.live.late.waiting < len(self.waiting):
-            for name in [name for name in self.waiting if not self._waits(name)]:
+            for name in [name for name in self.waiting if not self.waits(name)]:
                 del self.waiting[name]
 
     def _judged(self, part: ScoredRows) -> Columns:
         n = len(part.scores.y)
         columns = columns_of(part.scores, self.live.labels) | judged_columns(part.scores, self.live.labels)
         if self.config.has_numbers:
-            columns |= {"log_density_baseline": self._naive.add(columns["y"])}
+            columns |= {"log_density_baseline": self.naive.add(columns["y"])}
             columns |= {"persistence": _column(part.persistence), "running_mean": _column(part.running_mean)}
         flagged = np.zeros(n, bool) if part.flagged is None else part.flagged
         return columns | {"warmup": np.full(n, not part.by_experts), "flagged": flagged}
@@ -272,7 +288,7 @@ class SingleModel:
             "config": self.config.document(),
             "next_row": self.next_row,
             "metrics": self.live.session.metrics.to_tree(),
-            "naive": self._naive.to_tree(),
+            "naive": self.naive.to_tree(),
             "held": held,
             "waiting": {
                 name: [w.number, w.row, w.time, w.at, i, w.place]
@@ -282,18 +298,26 @@ class SingleModel:
         self.live.model.save_with(path, {"service": tree | more})
 
     @classmethod
-    def load(cls, path: Path, config: StreamConfig) -> tuple[Self, dict[str, Any]]:
-        """Read a checkpoint; return also what `save` was given as `more`."""
-        model, whole = _ESTIMATORS[config.task].load_with(path)
+    def load(cls, path: Path, sent: StreamConfig) -> tuple[Self, dict[str, Any]]:
+        """Read a checkpoint of what got the rows of a stream; return also what `save` was given as `more`."""
+        model, whole = _ESTIMATORS[sent.task].load_with(path)
         with reading(path):
             tree = whole["service"]
-            single = cls(config, LiveModel(model, tree["metrics"]))
+            single = cls(StreamConfig.from_document(tree["config"]), sent, LiveModel(model, tree["metrics"]))
             single.next_row = tree["next_row"]
-            single._naive.restore(tree["naive"])
+            single.naive.restore(tree["naive"])
             for name, (number, row, time, at, which, place) in tree["waiting"].items():
                 held, columns = tree["held"][which]
                 single.waiting[name] = Waiting(number, row, None, time, at, held, place, columns)
             return single, tree
+
+
+def with_cycles(rows: Rows, theirs: StreamConfig, own: StreamConfig) -> Rows:
+    """Return rows that have some cycles of the time with others, where these are others."""
+    if theirs.input_cycles == own.input_cycles:
+        return rows
+    columns = len(input_names(own.features, own.categories, ()))
+    return rows._replace(X=np.hstack([rows.X[:, :columns], calendar_columns(rows.times, own.input_cycles)]))
 
 
 def _column(a: Any) -> np.ndarray:

@@ -36,7 +36,7 @@ class StreamAtWork(KeptStream, Protocol):
 
 def describe(stream: StreamAtWork) -> dict[str, Any]:
     """Return what the stream is and how it is."""
-    c = stream.config
+    c = stream.model.config
     return {
         "name": c.name,
         "kind": "keyed" if c.is_keyed else "single",

@@ -7,10 +7,11 @@ from streamgp.numerics.coding import harmonics
 from streamgp.stream.clock import is_dated
 from streamgp.stream.lag_choice import ALL_LEARNT, CLOCK_ERRORS, LONGER_LAGS, Lags, gains, scores
 from streamgp.stream.passed_rows import PassedRows
-from streamgp.table.calendar import CYCLES, calendar_columns
+from streamgp.table.calendar import CYCLES, DAY, calendar_columns
 
 LEAST = 4.0  # usual steps of the clock that a cycle must have
 _HARMONICS = 3  # by which a regression has the shape of a cycle
+_THURSDAY = 3  # 1 January 1970, in days after a Monday
 
 
 def choose_calendar(
@@ -89,9 +90,16 @@ def whole(times: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"] | None:
 
 
 def _shape(times: Float[np.ndarray, " n"], names: list[str]) -> Float[np.ndarray, "n w"]:
-    """Return the cycles' harmonics (Fourier series), of which a smooth function of the cycles is a weighted sum."""
-    parts = []
+    """Return the cycles' harmonics (Fourier series), of which a smooth function of the cycles is a weighted sum.
+
+    Where there are a day and a week, Saturdays and Sundays have a day of another shape.
+    """
+    parts = {}
     for name in names:
         sine, cosine = calendar_columns(times, [name]).T
-        parts += harmonics(sine, cosine, range(1, _HARMONICS + 1))
-    return np.concatenate(parts, axis=1)
+        parts[name] = np.concatenate(harmonics(sine, cosine, range(1, _HARMONICS + 1)), axis=1)
+    columns = [*parts.values()]
+    if {"day", "week"} <= parts.keys():
+        is_weekend = (times // DAY + _THURSDAY) % 7 >= 5
+        columns.append(is_weekend[:, None] * np.column_stack([np.ones(len(times)), parts["day"]]))
+    return np.concatenate(columns, axis=1)

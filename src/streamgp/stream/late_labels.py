@@ -355,5 +355,10 @@ class LateLabels:
         return _put_together, (self.learner, *tree)
 
 
+def inputs_of(late: LateLabels, numbers: Sequence[int]) -> np.ndarray:
+    """Return the inputs (n, D) of rows that wait for their labels."""
+    return np.array([late._rows[number].x for number in numbers]).reshape(len(numbers), late.learner.num_inputs)
+
+
 def _put_together(learner: StreamLearner, node: Any, arrays: dict[str, np.ndarray]) -> LateLabels:
     return LateLabels.from_tree(learner, decode(node, arrays, {}))

@@ -23,7 +23,7 @@ from streamgp.service.web.security import Guard
 SECRETS: dict[str, str] = {}
 TENANTS = {"operator": ["admin:*"], "a": ["admin:a-*"], "reads": ["read:a-*"], "writes": ["write:a-*"]}
 # Anybody may ask for these, and for what is below /static.
-OPEN = ("/", "/livez", "/readyz", "/static")
+OPEN = ("/", "/docs", "/livez", "/readyz", "/static")
 
 
 @pytest.fixture
@@ -86,7 +86,8 @@ def test_a_route_is_closed_to_those_who_may_not_use_it(file: tokens.TokenFile, m
         assert (refused.status_code, refused.json()) == (404, unknown_stream("b-1").document)
         changes = method == "DELETE" or (method == "POST" and not path.endswith("/forecast"))
         assert asked(file, method, own, "reads").status_code == (403 if changes else 200)
-        keeps = method == "DELETE" or path.endswith(("/checkpoint", "/restore"))
+        keeps = method == "DELETE" or path.endswith(("/checkpoint", "/restore", "/promote"))
+        keeps |= method == "POST" and path.endswith("/challengers")
         assert asked(file, method, own, "writes").status_code == (403 if keeps else 200)
     if (method, path) == ("POST", "/v1/streams"):
         assert asked(file, method, own, "writes").status_code == 403
@@ -98,7 +99,7 @@ def test_a_route_is_closed_to_those_who_may_not_use_it(file: tokens.TokenFile, m
         ("GET", "/v1/streams/a-1/new"),
         ("PUT", "/v1/streams/a-1"),
         ("GET", "/v1/streams/"),
-        ("GET", "/docs"),
+        ("GET", "/redoc"),
         ("GET", "/v1/streams/a-1/scores%0A"),
         ("GET", "//v1/streams"),
         ("POST", "/static/x"),

@@ -36,6 +36,14 @@ def test_two_cycles_may_be_taken_and_come_in_their_order():
     assert choose_calendar(NONE, y[:, None], (1,), times) == ("day", "week")
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_week_is_found_by_days_of_another_shape_at_its_end(seed: int):
+    rng, times = np.random.default_rng(seed), hours()
+    weekend = np.isin(times.astype("datetime64[s]").astype("datetime64[D]").astype(int) % 7, (2, 3))
+    y = np.where(weekend, -1.0, 2.0) * np.sin(4.0 * np.pi * times / DAY) + 0.5 * rng.normal(size=N)
+    assert choose_calendar(NONE, y[:, None], (1,), times) == ("day", "week")
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_where_the_calendar_tells_nothing_none_is_taken(seed: int):
     rng = np.random.default_rng(seed)

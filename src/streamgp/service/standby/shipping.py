@@ -165,6 +165,7 @@ def take_copy(streams: Streams, name: str, source: IO[bytes], aside: Path | None
     try:
         with tarfile.open(fileobj=source, mode="r|") as tar:
             tar.extractall(made, filter="data")
+        source.read()  # to the end of the answer: the next one comes by the same connection
         sync_tree(made)
         streams.put(name, made / "stream", aside)
     finally:

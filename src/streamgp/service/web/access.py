@@ -25,6 +25,7 @@ ALL = "all"
 # A route that is not here is answered to nobody who shows a token.
 ROUTES = {
     "GET /": OPEN,
+    "GET /docs": OPEN,
     "GET /livez": OPEN,
     "GET /readyz": OPEN,
     "GET /static/{path:path}": OPEN,
@@ -43,6 +44,7 @@ ROUTES = {
     "GET /v1/streams/{name}/keys": "read",
     "GET /v1/streams/{name}/events": "read",
     "GET /v1/streams/{name}/checkpoints": "read",
+    "GET /v1/streams/{name}/challengers": "read",
     "POST /v1/streams/{name}/forecast": "read",
     "POST /v1/streams/{name}/predict": "write",
     "POST /v1/streams/{name}/learn": "write",
@@ -50,6 +52,9 @@ ROUTES = {
     "POST /v1/streams/{name}/alarms/{number}/acknowledge": "write",
     "POST /v1/streams/{name}/checkpoint": "admin",
     "POST /v1/streams/{name}/restore": "admin",
+    "POST /v1/streams/{name}/challengers": "admin",
+    "POST /v1/streams/{name}/challengers/{challenger}/promote": "admin",
+    "DELETE /v1/streams/{name}/challengers/{challenger}": "admin",
     "DELETE /v1/streams/{name}": "admin",
     "GET /v1/standby": ALL,
     "POST /v1/standby/entries": ALL,

@@ -5,7 +5,9 @@ from collections.abc import AsyncIterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
@@ -21,7 +23,9 @@ from streamgp.service.streams import Streams
 from streamgp.service.web import schemas
 from streamgp.service.web.access import caller_of
 from streamgp.service.web.bodies import answer, plain, read_document, refusal
+from streamgp.service.web.challenger_routes import of_challengers
 from streamgp.service.web.checks import known_query, new_config
+from streamgp.service.web.description import DescribedApp
 from streamgp.service.web.direct import Direct
 from streamgp.service.web.measures import Measured, Measures
 from streamgp.service.web.reading_routes import of_reading
@@ -72,7 +76,7 @@ def make_app(
         yield
         await asyncio.to_thread(streams.stop)
 
-    app = FastAPI(
+    app = DescribedApp(
         title="streamgp",
         version=__version__,
         description="Learn from data streams with honest error bars, over HTTP.",
@@ -103,17 +107,20 @@ def make_app(
     app.add_middleware(Measured, measures=measures)
     app.include_router(_of_service(streams, measures, standing_by))
     app.include_router(_of_streams(streams), prefix="/v1/streams")
-    for router in (of_reading(streams), rows, of_state(streams)):
+    for router in (of_reading(streams), rows, of_state(streams), of_challengers(streams)):
         app.include_router(router, prefix="/v1/streams/{name}")
     app.include_router(of_standby(streams, standing_by), prefix="/v1/standby")
     page = files("streamgp.service") / "page"
     app.mount("/static", StaticFiles(directory=str(page), check_dir=False))
 
-    @app.get("/", include_in_schema=False)
-    async def index() -> Response:
-        return Response((page / "index.html").read_bytes(), media_type="text/html; charset=utf-8")
+    for path, name in (("/", "index.html"), ("/docs", "docs.html")):
+        app.get(path, include_in_schema=False)(partial(_html, page / name))
 
     return Guard(app, tokens, limits.max_body, limits.max_rate)
+
+
+async def _html(path: Traversable) -> Response:
+    return Response(path.read_bytes(), media_type="text/html; charset=utf-8")
 
 
 def _of_service(streams: Streams, measures: Measures, standing_by: StandingBy | None) -> APIRouter:

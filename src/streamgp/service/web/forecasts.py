@@ -61,9 +61,10 @@ def _of_one(stream: LiveStream, document: dict[str, Any], h: int, levels: list[f
         raise Problem(422, f"times: expected the times of the {h} steps, as the stream has times")
     given = [{"x": x} | ({"time": times[i]} if config.timed else {}) for i, x in enumerate(steps)]  # type: ignore[index]
     rows = rows_with_inputs(config, given, with_target=False)
-    learner = stream.view.outlook.learner
+    view = stream.view
+    learner = view.outlook.learner
     stamps = rows.times if config.timed else None
-    paths = learner.paths(rows.X, stamps, PATHS)
+    paths = learner.paths(view.inputs(rows).X, stamps, PATHS)
     frame: pl.DataFrame = forecast_frame(paths, learner.settings.target_map, levels, times, True, None)
     return {"rows": frame.to_dicts(), "position": stream.knowledge.position}
 
@@ -74,7 +75,7 @@ def _of_keys(
     key = document.get("key")
     if not isinstance(key, str) or key not in model.live.fleet.keys_:
         raise Problem(404, f"key: expected one that has come, got {key!r:.80}")
-    future = _of_key_ahead(stream.config, model, document, key, h)
+    future = _of_key_ahead(model.config, model, document, key, h)
     try:
         rows = model.forecast(key, h, future, levels)
     except DataError as error:

@@ -10,6 +10,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from streamgp.service.challenging import listed
 from streamgp.service.standby.standing_by import StandingBy
 from streamgp.service.streams import Streams
 from streamgp.service.web.tenants import Tenant
@@ -33,6 +34,7 @@ _DURABILITY = {
 
 _ROUTES = (
     (re.compile(r"/v1/streams/[^/]+/alarms/[^/]+/acknowledge"), "/v1/streams/{name}/alarms/{number}/acknowledge"),
+    (re.compile(r"/v1/streams/[^/]+/challengers/[^/]+(/promote)?"), "/v1/streams/{name}/challengers/{challenger}"),
     (re.compile(r"/v1/streams/[^/]+(/[a-z]+)?"), "/v1/streams/{name}"),
     (re.compile(r"/v1/standby/streams/.*"), "/v1/standby/streams/{name}"),
     (re.compile(r"/static/.*"), "/static"),
@@ -78,6 +80,7 @@ class Measures:
         """Return what a tenant may see in the format of Prometheus: its streams; of all, also the requests."""
         seen = CollectorRegistry()
         seen.register(_OfStreams(self._streams, tenant))
+        seen.register(_OfChallengers(self._streams, tenant))
         seen.register(_OfStandby(self._streams, self._standing_by, tenant))
         return generate_latest(seen) + (generate_latest(self.registry) if tenant.sees_all else b"")
 
@@ -148,6 +151,37 @@ class _OfStreams(Collector):
                 if isinstance(value, int | float):
                     recent.add_metric([stream, name], float(value))
         yield from (failed, recent)
+
+
+_CHALLENGER = {
+    "scored_rows": "Rows on which it was compared with the stream's own model.",
+    "difference": "Its mean log density of a row less that of the stream's own model.",
+    "low": "The lower end of the difference's interval.",
+    "high": "The upper end of it.",
+    "behind": "Rows that it has still to learn.",
+    "failed": "Whether it has ceased to learn.",
+}
+
+
+class _OfChallengers(Collector):
+    def __init__(self, streams: Streams, tenant: Tenant) -> None:
+        self._streams = streams
+        self._tenant = tenant
+
+    def collect(self) -> Iterator[Any]:
+        """Yield the numbers that are known of the challengers of every stream that the tenant sees."""
+        found = [
+            (stream.config.name, each | {"failed": each["failure"] is not None})
+            for stream in self._streams.all()
+            if self._tenant.sees(stream.config.name)
+            for each in listed(stream)["challengers"]
+        ]
+        for name, text in _CHALLENGER.items():
+            family = GaugeMetricFamily(f"streamgp_challenger_{name}", text, labels=["stream", "challenger"])
+            for stream, each in found:
+                if each[name] is not None:
+                    family.add_metric([stream, each["name"]], float(each[name]))
+            yield family
 
 
 _STANDBY = {

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from streamgp.service.config import CHANGEABLE
 from streamgp.service.fields import FIELDS, Schema
 from streamgp.service.payload import MAX_ROWS, MAX_TEXT
 
@@ -53,6 +54,47 @@ FORECAST = _object(
     ("h",),
 )
 CREATE = _object(FIELDS, ("name", "target"))
+CHALLENGE = _object({name: FIELDS[name] for name in ("name", *CHANGEABLE)}, ("name",))
+FORCE = _object(
+    {"force": {"type": "boolean", "default": False, "description": "Also if its model is not fitted yet."}}
+)
+BEGUN = _object(
+    {
+        "name": {"type": "string"},
+        "options": {"type": "object", "description": "All that are not the defaults of its model."},
+        "position": {"type": "integer", "description": "Of the log: from there on it gets the rows."},
+    },
+    ("name", "options", "position"),
+)
+CHALLENGERS = _object(
+    {
+        "challengers": {
+            "type": "array",
+            "items": _object(
+                {
+                    "name": {"type": "string"},
+                    "options": {"type": "object"},
+                    "since": POSITION,
+                    "state": {"type": "string", "enum": ["warming up", "ready", "failed"]},
+                    "failure": {"type": ["string", "null"], "description": "Why it learns no longer."},
+                    "behind": {"type": "integer", "description": "Rows that it has still to learn."},
+                    "scored_rows": {"type": "integer", "description": "Rows on which it was compared."},
+                    "difference": NUMBER
+                    | {"description": "Its mean log density less that of the stream's own model."},
+                    "low": NUMBER,
+                    "high": NUMBER | {"description": "The ends of an interval that holds whenever one looks."},
+                    "coverage": {"type": "number"},
+                    "verdict": {"type": "string", "enum": ["better", "worse", "undecided"]},
+                    "text": {"type": "string", "description": "The verdict in words."},
+                    "scores": {"type": ["object", "null"], "description": "Its own, as those of a stream."},
+                }
+            ),
+        },
+        "promotion": {"type": ["object", "null"], "description": "The last one: which was promoted, and where."},
+        "position": POSITION,
+    }
+)
+PROMOTED = _object({"promoted": {"type": "string"}, "position": POSITION}, ("promoted", "position"))
 PREDICTED = _object(
     {
         "rows": {
@@ -120,10 +162,11 @@ EXAMPLES: dict[str, Any] = {
     "create": {"name": "power", "target": "load", "features": ["temp", "wind"], "model": "default", "warmup": 1000},
     "predict": {"rows": [{"id": "r1", "x": {"temp": 21.5, "wind": 3.0}}]},
     "learn": {"rows": [{"id": "r1", "y": 412.0}]},
-    "step": {"rows": [{"id": "r2", "x": {"temp": 21.7, "wind": None}, "y": 415.0}]},
+    "step": {"rows": [{"id": "r2", "x": {"temp": 21.7, "wind": 3.5}, "y": 415.0}]},
     "forecast": {"h": 2, "x": [{"temp": 21.0, "wind": 3.0}, {"temp": 20.5, "wind": 2.5}]},
     "restore": {"position": 1234},
     "promote": {"force": False},
+    "challengers": {"name": "lagged", "lags": [1, 2, 24]},
 }
 
 

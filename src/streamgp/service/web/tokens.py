@@ -8,6 +8,7 @@ import secrets
 from pathlib import Path
 
 from streamgp.numerics.checkpoint.directory import sync_directory
+from streamgp.service.web.changes import version_of
 from streamgp.service.web.tenants import Scope, TenantError, Token, parse
 
 LOGGER = logging.getLogger("streamgp.service")
@@ -31,7 +32,7 @@ class TokenFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._version = _version(path)
+        self._version = version_of(path)
         self._tokens = read(path)
 
     def find(self, digest: str) -> Token | None:
@@ -45,7 +46,7 @@ class TokenFile:
 
     def _look(self) -> None:
         """Read the file again if it is another one."""
-        version = _version(self._path)
+        version = version_of(self._path)
         if version == self._version:
             return
         self._version = version
@@ -53,15 +54,6 @@ class TokenFile:
             self._tokens = read(self._path)
         except TenantError as error:
             LOGGER.error("%s; the tokens stay as they were before the file changed", error)
-
-
-def _version(path: Path) -> tuple[int, ...]:
-    """Return what differs between two contents of a file."""
-    try:
-        found = path.stat()
-    except OSError:
-        return ()
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def read(path: Path) -> list[Token]:
