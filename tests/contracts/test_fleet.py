@@ -70,6 +70,28 @@ def test_every_key_is_the_textbooks_filter(whole):
     assert checked > 250 and shifts > 0
 
 
+def test_every_key_is_the_textbooks_filter_where_rows_come_within_days():
+    hours = (pl.col("ds") * 3_600e6 * 2).cast(pl.Int64)
+    rows = ROWS.with_columns(ds=pl.from_epoch(hours, time_unit="us"))
+    model = fleet()
+    predicted, engine = learnt(model, rows), model.learner.engine
+    features, carried = engine.model.features, engine.keys.states.carried
+    assert features.short == 3 and "weekend" in features.calendar and len(features.pairs) > 20
+    assert engine.model.experts.carries.tolist() == [False, True, True]
+    assert (carried.share[:5, 1:] > 0.05).any()
+    key = model.keys_[0]
+    mine, loop = rows.filter(unique_id=key), FleetLoop(engine.model)
+    start = int((rows["unique_id"][: engine.fitted_at] == key).sum())
+    found = predicted.filter(unique_id=key).select("mean", "log_density").to_numpy()
+    seconds = (mine["ds"].dt.timestamp("us") / 1e6).to_list()
+    for i, (time, y, a, b) in enumerate(zip(seconds, *(mine[name] for name in ("y", "a", "b")), strict=True)):
+        row = loop.step(np.array([a, b]), time, y)
+        if i >= start:
+            expected = [row.weights @ row.mean, row.log_density]
+            np.testing.assert_allclose(found[i], expected, rtol=1e-9, atol=1e-9)
+    assert_same(learnt(fleet(), rows, [150] + [1] * 200), predicted)
+
+
 @pytest.fixture(scope="module")
 def grouped():
     """What a fleet with groups that learns all rows in one call predicts of them, and the fleet."""

@@ -4,12 +4,14 @@ It takes what the fleet found for all keys (a `FleetModel`) and one key's rows, 
 """
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 import numpy as np
 from scipy.stats import t as student
 
 PERIODS = {"day": 86_400.0, "week": 604_800.0, "year": 365.2425 * 86_400.0}
 SHARE, MEMORY, YOUNG, REACH, CLIP = 0.005, 200, 16, 10.0, 4.0
+HELD, LEAVES, FAR = 100, 4.0, 6.0
 
 
 @dataclass
@@ -22,6 +24,7 @@ class Expert:
     noise: float
     discounts: np.ndarray
     start: float
+    carries: bool = False
 
     def __post_init__(self):
         self.mean, self.cov = self.prior_mean.copy(), self.prior_cov.copy()
@@ -30,13 +33,32 @@ class Expert:
         self.shape = np.minimum(self.start, 0.5 / (1.0 - self.discounts))
         self.known = self.shape.copy()  # of the rate and the shape, what no row has shown
         self.rate = self.shape.copy()
+        self.off, self.pairs = 0.0, []  # the last error of the mean without what is carried; errors before and after
 
-    def predict(self, phi, tau, extra):
+    @property
+    def share(self):
+        """The share of an error in the next, by discounted least squares with one more row."""
+        if not self.carries or not self.pairs:
+            return 0.0
+        before, after = np.array(self.pairs).T
+        ages = 0.995 ** np.arange(len(before))[::-1]
+        return min(max(ages @ (before * after) / (ages @ before**2 + 1.0), 0.0), 0.98)
+
+    def go_on(self, value, center, scale, learns):
+        """Keep the error of a target, and with `learns` what it says of the share."""
+        off = value - center - scale * (self.loc - self.carried)
+        off = min(max(off, -REACH * scale), REACH * scale)
+        if learns:
+            self.pairs.append((self.off / scale, off / scale))
+        self.off = off
+
+    def predict(self, phi, tau, extra, scale):
         a = self.decay**tau
         self.at = self.prior_mean + a * (self.mean - self.prior_mean)
         self.P = a * a * self.cov + (1.0 - a * a) * self.prior_cov
         self.phi = phi
-        self.loc = phi @ self.at
+        self.carried = self.share * self.off / scale
+        self.loc = phi @ self.at + self.carried
         self.var = phi @ self.P @ phi + self.noise + extra
         return self.loc, self.var * self.rate / (self.shape - 1.0)
 
@@ -65,7 +87,7 @@ class Expert:
         raised = excess if outlier else 1.0
         used = min(raised, 1e8)
         gain = self.P @ self.phi / (self.var * used)
-        self.mean = self.at + gain * error * np.sqrt(used / raised)
+        self.mean = self.at + gain * (error + self.carried) * np.sqrt(used / raised)
         self.cov = self.P - np.outer(gain, gain) * self.var * used
         square = np.full(len(self.rate), error**2 / self.var)
         if outlier:
@@ -101,6 +123,7 @@ class Running:
     scale_rows: float
     spread: float
     count: int = 0
+    held: tuple = (0.0, 0.0)
     loc: float = 0.0
     var: float = 0.0
     far: int = 0
@@ -117,13 +140,14 @@ class Running:
         n = min(self.count, MEMORY)
         if n == 0:
             return self.center, np.exp(self.log_scale)
-        toward = min(max(self.center, self.loc - self.reach), self.loc + self.reach)
-        center = (self.center_rows * toward + n * self.loc) / (self.center_rows + n)
+        loc, var = self.held
+        toward = min(max(self.center, loc - self.reach), loc + self.reach)
+        center = (self.center_rows * toward + n * loc) / (self.center_rows + n)
         if n == 1:
             return center, np.exp(self.log_scale)
         least = np.exp(self.log_scale) * 1e-6 ** ((n - 1) / (n - 1 + YOUNG))
         most = np.exp(self.log_scale) * 1e3 ** (n - 1)
-        own = np.log(min(max(np.sqrt(self.var * n / (n - 1)), least), most)) if self.var else self.log_scale
+        own = np.log(min(max(np.sqrt(var * n / (n - 1)), least), most)) if var else self.log_scale
         toward, reach = self.log_scale, self.log_reach(n)
         if n >= 5:
             toward = min(max(toward, own - reach), own + reach)
@@ -142,6 +166,14 @@ class Running:
             side = np.sign(np.log(scale) - self.log_scale)
             own = np.log(scale) + self.scale_rows * side * reach / (self.scale_rows + more)
         self.var = np.exp(2 * own) * more / n
+        self.held = self.loc, self.var
+
+    def hold(self):
+        """Go to the running location and variance, unless those in use are held and not far from them."""
+        loc, var = self.held
+        far = (self.loc - loc) ** 2 > LEAVES**2 * var
+        if self.count <= HELD or far or not var / LEAVES**2 <= self.var <= var * LEAVES**2:
+            self.held = self.loc, self.var
 
     def learn(self, value, scale):
         if np.isnan(value):
@@ -156,6 +188,7 @@ class Running:
             self.var = (1 - gain) * (self.var + gain * off**2)
             self.far += abs(value - (self.loc - gain * off)) > REACH * scale
         self.count += 1
+        self.hold()
 
     def learn_input(self, value, scale):
         """Learn it; but where most of the first ones lie far from the location, go to where they lie."""
@@ -163,6 +196,7 @@ class Running:
         self.learn(value, scale)
         if self.far > far and self.count <= YOUNG and 2 * self.far > self.count and not self.moved:
             self.count, self.loc, self.moved = 1, value, True
+            self.hold()
 
 
 @dataclass
@@ -182,7 +216,15 @@ class FleetLoop:
         self.model, prior = model, model.priors[which]
         e, f, s = model.experts, model.features, model.scales
         self.experts = [
-            Expert(prior.mean[i], prior.root[i] @ prior.root[i].T, e.decay[i], e.noise_var[i], e.discount, e.start)
+            Expert(
+                prior.mean[i],
+                prior.root[i] @ prior.root[i].T,
+                e.decay[i],
+                e.noise_var[i],
+                e.discount,
+                e.start,
+                bool(e.carries[i]),
+            )
             for i in range(len(e.decay))
         ]
         self.weights = np.exp(prior.log_weights)
@@ -192,7 +234,8 @@ class FleetLoop:
         self.targets, self.first_targets, self.time = [], [], None
         self.lags, self.frequencies = f.lags, f.frequencies
         named = (entry.partition("/") for entry in f.calendar)
-        self.periods = [PERIODS[cycle] / int(faster or 1) for cycle, _, faster in named]
+        self.periods = [cycle != "weekend" and PERIODS[cycle] / int(faster or 1) for cycle, _, faster in named]
+        self.pairs = f.pairs
 
     @property
     def dof(self):
@@ -205,6 +248,9 @@ class FleetLoop:
         for lag in self.lags:
             z.append((self.targets[-lag] - center) / scale if len(self.targets) >= lag else 0.0)
         for period in self.periods:
+            if not period:
+                z.append(float(datetime.fromtimestamp(time, UTC).weekday() >= 5))
+                continue
             z += [np.sin(2 * np.pi * (time % period) / period), np.cos(2 * np.pi * (time % period) / period)]
         for value, (c, s) in zip(x, others, strict=True):
             z.append((value - c) / s if abs(value - c) <= 1e9 * s else 0.0)
@@ -212,14 +258,15 @@ class FleetLoop:
         root = np.sqrt(len(self.frequencies))
         angles = [sum(w * each for w, each in zip(row, z, strict=True)) for row in self.frequencies]
         waves = [np.cos(a) / root for a in angles] + [np.sin(a) / root for a in angles]
-        return np.array([1.0, *z, *waves]), places
+        near = [min(max(each, -FAR), FAR) for each in z]
+        return np.array([1.0, *z, *(near[i] * near[j] for i, j in self.pairs), *waves]), places
 
     def predict(self, x, time):
         phi, self.places = self.features(x, time)
         center, scale = self.places[0]
         tau = 0.0 if self.time is None else max((time - self.time) / self.model.unit, 0.0)
         extra = (self.model.scales.spread[0] / scale) ** 2 if self.columns[0].count == 0 else 0.0
-        each = [expert.predict(phi, tau, extra) for expert in self.experts]
+        each = [expert.predict(phi, tau, extra, scale) for expert in self.experts]
         mean = np.concatenate([np.full(len(var), loc) for loc, var in each])
         var = np.concatenate([var for _, var in each])
         return Row(self.weights / self.weights.sum(), center + scale * mean, scale**2 * var)
@@ -230,6 +277,8 @@ class FleetLoop:
         if np.isnan(y):
             if self.columns[0].count >= YOUNG:  # what was predicted stands as a lag
                 self.targets.append(row.weights @ row.mean)
+                for expert in self.experts:
+                    expert.go_on(self.targets[-1], *self.places[0], learns=False)
             return row
         row.log_density = np.log(row.weights @ density(y, row.mean, row.var, self.dof))
         center, scale = self.places[0]
@@ -256,14 +305,20 @@ class FleetLoop:
             # Sixteen rows that are located where the stream is now, in the scale that it had.
             target.go_to(center + y - mean, scale, YOUNG)
         self.targets.append(min(max(y, mean - std), mean + std) if outlier and not young else y)
+        for expert in self.experts:
+            expert.go_on(self.targets[-1], center, scale, learns=True)
+            if shift:
+                expert.off = 0.0
         target.learn(np.nan if shift or (outlier and not young) else y, scale)
         if young:
             self.first_targets.append(y)
             target.loc = np.median(self.first_targets)
             deviations = np.abs(np.array(self.first_targets) - target.loc)
             target.var = (1.4826 * np.median(deviations)) ** 2 or np.mean(deviations**2)
+            target.held = target.loc, target.var
             if target.count == 2 and abs(np.diff(self.first_targets)[0]) > REACH * scale:
                 target.loc = min(self.first_targets, key=lambda each: abs(each - target.center))
+                target.held = target.loc, target.var
         for expert in self.experts:
             expert.rescale(target.locate()[1] / scale)
         for value, column, (_, s) in zip(x, self.columns[1:], self.places[1:], strict=True):

@@ -46,9 +46,11 @@ class Predicted(NamedTuple):
     mean, var, dof
         Of every expert with every kind of noise.
     loc, filter_var, gain, shrink
-        Of the filters: mean and variance, P psi, and the factor a on the mean.
+        Of the filters: mean, with what is carried, and variance, P psi, and the factor a on the mean.
     is_broken
         Which filters' beliefs were of no use: they start again from the prior.
+    carried
+        What of the last errors is in `loc`, besides what the filters say.
     """
 
     mean: Float[np.ndarray, "n k"]
@@ -59,6 +61,7 @@ class Predicted(NamedTuple):
     gain: Float[np.ndarray, "n e f"]
     shrink: Float[np.ndarray, "n e"]
     is_broken: Bool[np.ndarray, "n e"]
+    carried: Float[np.ndarray, "n e"]
 
 
 class Learnt(NamedTuple):
@@ -81,6 +84,8 @@ class FleetExperts:
         Factor on the deviation of the weights from the prior, per unit of time; 1: the weights stand still.
     noise_var
         In units of the key's scale.
+    carries
+        Whose errors are carried on, see `streamgp.fleet.carried`.
     discount
         Of the levels of noise that every filter is paired with; see `streamgp.filters.noise`.
     start
@@ -90,6 +95,7 @@ class FleetExperts:
 
     decay: Float[np.ndarray, " e"]
     noise_var: Float[np.ndarray, " e"]
+    carries: Bool[np.ndarray, " e"]
     discount: Float[np.ndarray, " j"]
     start: float
 
@@ -131,10 +137,11 @@ class FleetExperts:
         tau: Float[np.ndarray, " n"],
         extra: Float[np.ndarray, " n"],
         rows: Int[np.ndarray, " n"],
+        carried: Float[np.ndarray, "n e"],
     ) -> Predicted:
         """Predict a row of each key, `tau` after the last of the `rows` learnt.
 
-        `extra` is variance besides the noise's.
+        `extra` is variance besides the noise's, `carried` what of the last errors the row is expected to have.
         """
         shrink = self.decay ** tau[:, None]
         rest = 1.0 - shrink * shrink
@@ -152,13 +159,13 @@ class FleetExperts:
             gain = np.where(is_broken[..., None], psi, gain)
             var = np.where(is_broken, np.vecdot(psi, psi) + noise, var)
             off = np.where(is_broken, 0.0, off)
-        loc = loc + off
+        loc = loc + off + carried
         shape = self.shape(rows)
         factor = beliefs.rate / (shape[:, None] - 1.0)
         n, filters, kinds = factor.shape
         scaled = (var[..., None] * factor).reshape(n, -1)
         dof = np.tile(2.0 * shape, (1, filters))
-        return Predicted(np.repeat(loc, kinds, axis=1), scaled, dof, loc, var, gain, shrink, is_broken)
+        return Predicted(np.repeat(loc, kinds, axis=1), scaled, dof, loc, var, gain, shrink, is_broken, carried)
 
     def learn(
         self,
@@ -189,7 +196,7 @@ class FleetExperts:
         var = p.filter_var * used
         learns = np.where(is_shift, 0.0, 1.0)[:, None]
         gain = p.gain * (learns / np.sqrt(var))[..., None]
-        step = learns * error * shortened / np.sqrt(var)
+        step = learns * (error + p.carried) * shortened / np.sqrt(var)
         mean = p.shrink[..., None] * beliefs.mean + step[..., None] * gain
         i, j, _, diagonal = _triangle(gain.shape[-1])
         keep = p.shrink * p.shrink

@@ -1,6 +1,6 @@
-"""The features of a row, the same for every expert: a constant, lags, season, calendar, inputs, and Fourier features.
+"""The features of a row: a constant, lags, season, calendar, inputs, products of these, and Fourier features.
 
-All but the constant are inputs of the random Fourier features as well (Rahimi and Recht 2007).
+All but the constant and the products are inputs of the random Fourier features as well (Rahimi and Recht 2007).
 """
 
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
+from streamgp.fleet import products
 from streamgp.fleet.scales import REACH, YOUNG
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.table.calendar import calendar_columns, calendar_width
@@ -29,6 +30,11 @@ class FeatureMap:
         Entries of `streamgp.table.calendar`, of times that are dates: cycles and holidays.
     num_inputs
         FleetColumns besides key, time and target.
+    short
+        How many lags, the first ones, lie within a day: the errors of experts that do without them are carried on.
+        0 where rows do not come within days.
+    pairs
+        Of the products, see `streamgp.fleet.products`.
     frequencies
         Of the Fourier features, one a row.
     """
@@ -36,6 +42,8 @@ class FeatureMap:
     lags: tuple[int, ...]
     calendar: tuple[str, ...]
     num_inputs: int
+    short: int
+    pairs: Int[np.ndarray, "p 2"]
     frequencies: Float[np.ndarray, "m z"]
 
     @property
@@ -49,17 +57,29 @@ class FeatureMap:
         return 1 + len(self.lags) + calendar_width(self.calendar) + self.num_inputs
 
     @property
+    def num_curved(self) -> int:
+        """How many features are linear, or products."""
+        return self.num_linear + len(self.pairs)
+
+    @property
     def num_features(self) -> int:
         """How many features there are."""
-        return self.num_linear + 2 * len(self.frequencies)
+        return self.num_curved + 2 * len(self.frequencies)
+
+    @property
+    def curved(self) -> Int[np.ndarray, " u"]:
+        """Which features are linear, or products, and no short lags."""
+        return np.delete(np.arange(self.num_curved), np.arange(1, 1 + self.short))
 
     @property
     def slow(self) -> Int[np.ndarray, " u"]:
-        """Which features are not of the faster waves of the calendar."""
+        """Which features are neither short lags nor of the faster waves of the calendar."""
         faster = [np.repeat("/" in entry, calendar_width((entry,))) for entry in self.calendar]
         first = 1 + len(self.lags)
         rest = self.num_features - first - calendar_width(self.calendar)
-        return np.flatnonzero(~np.concatenate([np.zeros(first, bool), *faster, np.zeros(rest, bool)]))
+        left_out = np.concatenate([np.zeros(first, bool), *faster, np.zeros(rest, bool)])
+        left_out[1 : 1 + self.short] = True
+        return np.flatnonzero(~left_out)
 
     def standardise(
         self,
@@ -85,11 +105,12 @@ class FeatureMap:
         """Return the features of standardised inputs."""
         angle = Z @ self.frequencies.T
         wave = np.concatenate([np.cos(angle), np.sin(angle)], axis=1) / np.sqrt(max(len(self.frequencies), 1))
-        return np.concatenate([np.ones((len(Z), 1)), Z, wave], axis=1)
+        return np.concatenate([np.ones((len(Z), 1)), Z, products.multiplied(Z, self.pairs), wave], axis=1)
 
     def slopes(self, Z: Float[np.ndarray, "n z"], theta: Float[np.ndarray, "n f"]) -> Float[np.ndarray, "n z"]:
         """Return the derivative of ``phi' theta`` by each standardised input: lags, calendar, inputs."""
-        first, m = self.num_linear, len(self.frequencies)
+        first, m = self.num_curved, len(self.frequencies)
         angle, toward = Z @ self.frequencies.T, self.frequencies / np.sqrt(max(m, 1))
         waves = theta[:, first + m :] * np.cos(angle) - theta[:, first : first + m] * np.sin(angle)
-        return theta[:, 1:first] + waves @ toward
+        bent = products.slopes(Z, self.pairs, theta[:, self.num_linear : first])
+        return theta[:, 1 : self.num_linear] + bent + waves @ toward

@@ -73,9 +73,9 @@ def stepped(
         # Of what inputs add, which is nearly normal, the excess kurtosis of the sum is matched.
         swell = np.square(1.0 + unknown[:, None] / ahead.mixture.var)
         dof[:, step] = KURTOSIS_DOF + (ahead.mixture.dof - KURTOSIS_DOF) * swell
-        mean, std = ahead.mixture.moments
+        std = ahead.mixture.moments[1]
         cov[:, step, step] = carried + unknown + std * std
-        states = replace(states, past=np.concatenate([states.past[:, 1:], mean[:, None]], axis=1))
+        states = model.going_on(states, ahead)
     return Mixture(*(a.reshape(-1, len(DOF)) for a in (log_weights, means, variances, dof)))
 
 
@@ -186,6 +186,9 @@ def _slopes(
         rows, prior = beliefs.prior == which, model.priors[which]
         moved = (prior.root @ (shrink[rows, :, None] * beliefs.mean[rows])[..., None])[..., 0]
         theta[rows] = (weights[rows, :, None] * (prior.mean + moved)).sum(1)
+    # Where errors are carried on, the first lag is one.
+    if model.features.short:
+        theta[:, 1] += (weights * model.share(states)).sum(1)
     return model.features.slopes(Z, theta)
 
 

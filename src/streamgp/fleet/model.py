@@ -32,6 +32,12 @@ class Ahead(NamedTuple):
     scale: Float[np.ndarray, "n c"]
     Z: Float[np.ndarray, "n z"]
 
+    @property
+    def expected(self) -> Float[np.ndarray, "n e"]:
+        """What the experts say by themselves, whatever their last errors."""
+        p = self.predicted
+        return self.center[:, :1] + self.scale[:, :1] * (p.loc - p.carried)
+
 
 @register
 @dataclass(frozen=True)
@@ -70,6 +76,10 @@ class FleetModel:
         rate = self.experts.shape(np.zeros(1))[0]
         return KeyStates.born(which, self.width, 1 + self.features.num_inputs, self.priors, rate)
 
+    def share(self, states: KeyStates) -> Float[np.ndarray, "n e"]:
+        """Return which share of each expert's last error its next prediction has."""
+        return np.where(self.experts.carries, states.carried.share, 0.0)
+
     def predict(self, states: KeyStates, X: Float[np.ndarray, "n d"], times: Float[np.ndarray, " n"]) -> Ahead:
         """Predict the next row of each key."""
         center, scale = self.scales.locate(states.moments)
@@ -84,8 +94,9 @@ class FleetModel:
         tau = np.where(since > 0.0, since, 0.0)  # NaN before the first row
         # Nothing is known yet of where a new key lies.
         extra = np.where(states.moments.count[:, 0] == 0.0, np.square(self.scales.spread[0] / scale[:, 0]), 0.0)
-        p = self.experts.predict(beliefs, self.priors, self.features(Z), tau, extra, states.learnt)
         c, s = center[:, :1], scale[:, :1]
+        carried = self.share(states) * states.carried.last / s
+        p = self.experts.predict(beliefs, self.priors, self.features(Z), tau, extra, states.learnt, carried)
         mixture = Mixture(log_normalised(beliefs.log_weights), c + s * p.mean, s * s * p.var, p.dof)
         return Ahead(mixture, p, center, scale, Z)
 
@@ -111,14 +122,15 @@ class FleetModel:
         near = np.clip(y, mean - BELIEVED * std, mean + BELIEVED * std)
         past = np.concatenate([states.past[:, 1:], np.where(is_outlier & ~young, near, y)[:, None]], axis=1)
         values = np.column_stack([y, X])
+        carried = states.carried.learn(past[:, -1], ahead.expected, scale)
         moments = self.scales.learn_row(states.moments, past, values, ahead.scale, is_outlier | is_shift)
         # The key keeps its beliefs at another level.
         if is_shift.any():
             at = np.flatnonzero(is_shift)
             past[at, :-1] += (y - mean)[at, None]
-            moments.count[at, 0] = YOUNG
             center = ahead.center[at, 0] + (y - mean)[at]
-            moments.loc[at, 0], moments.var[at, 0] = self.scales.after_shift(center, scale[at])
+            moments.move(at, *self.scales.after_shift(center, scale[at]))
+            carried.last[at] = 0.0
         beliefs = self.experts.in_unit(
             learnt.beliefs, states.learnt + 1, self.scales.locate(moments)[1][:, 0] / scale
         )
@@ -130,6 +142,7 @@ class FleetModel:
                 states,
                 past=past,
                 moments=moments,
+                carried=carried,
                 beliefs=replace(beliefs, time=np.fmax(times, states.beliefs.time)),
                 scores=scores,
                 last=given,
@@ -146,8 +159,15 @@ class FleetModel:
         Young keys, whose scale comes from their last targets, know nothing of such rows.
         """
         young = states.moments.count[:, 0] < YOUNG
-        moved = np.concatenate([states.past[:, 1:], ahead.mixture.moments[0][:, None]], axis=1)
-        return replace(states, past=np.where(young[:, None], states.past, moved))
+        on = self.going_on(states, ahead)
+        carried = replace(on.carried, last=np.where(young[:, None], states.carried.last, on.carried.last))
+        return replace(on, past=np.where(young[:, None], states.past, on.past), carried=carried)
+
+    def going_on(self, states: KeyStates, ahead: Ahead) -> KeyStates:
+        """Return the states with what `ahead` predicted as the last targets."""
+        mean = ahead.mixture.moments[0]
+        past = np.concatenate([states.past[:, 1:], mean[:, None]], axis=1)
+        return replace(states, past=past, carried=states.carried.going_on(mean, ahead.expected, ahead.scale[:, 0]))
 
     def _scored(self, states: KeyStates, ahead: Ahead, y: np.ndarray, log_density: np.ndarray) -> KeyScores:
         below = targets.levels(ahead.mixture, y, self.target)

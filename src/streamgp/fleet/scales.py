@@ -4,9 +4,12 @@ A key's location and scale are those of its own rows so far, drawn towards those
 much was found from how far the keys of the warm-up differ, and a key that is like no other by no more than one that
 just might be. Targets are in units of them, and so are their lags and the inputs; a row is always scaled by what was
 known before it.
+
+What was learnt of a curve holds in the unit in which it was learnt. So a key that is no longer young keeps the
+location and scale of its first rows until it has gone far from them.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +20,9 @@ from streamgp.numerics.checkpoint.encoding import register
 MEMORY = 200.0  # rows that a running location and scale remember
 # Median and median deviation are taken of so many first rows of a key; later rows are added one by one.
 YOUNG = 16
+# Location and scale are held after so many rows, until the running ones are so many times the scale away, or as many
+# times larger or smaller.
+HELD, LEAVES = 100.0, 4.0
 # A standardised value counts as at most so many scales out.
 REACH = 10.0
 # A value enters the running moments as at most so many scales.
@@ -66,10 +72,10 @@ class PoolScales:
     def locate(self, moments: "KeyMoments") -> tuple[Rows, Rows]:
         """Return location and scale of the columns of some keys."""
         rows = np.minimum(moments.count, MEMORY)
-        pull = np.clip(self.center - moments.loc, -self._reach, self._reach)
-        center = moments.loc + self.center_rows / (self.center_rows + rows) * pull
+        pull = np.clip(self.center - moments.held_loc, -self._reach, self._reach)
+        center = moments.held_loc + self.center_rows / (self.center_rows + rows) * pull
         more = np.maximum(rows - 1.0, 0.0)
-        unbiased = moments.var * rows / np.maximum(more, 1.0)
+        unbiased = moments.held_var * rows / np.maximum(more, 1.0)
         least = self.log_scale + np.log(LEAST) * more / (more + YOUNG)
         most = self.log_scale + np.log(MOST) * more
         # What has never moved has no scale of its own yet.
@@ -124,6 +130,7 @@ class PoolScales:
             is_first = np.abs(first - self.center[0]) <= np.abs(second - self.center[0])
             new.loc[young, 0] = np.where(apart, np.where(is_first, first, second), loc)
             new.var[young, 0] = var
+            new.held_loc[young, 0], new.held_var[young, 0] = new.loc[young, 0], var
         return new
 
 
@@ -134,6 +141,8 @@ class KeyMoments:
 
     Attributes
     ----------
+    held_loc, held_var
+        The location and variance that values are scaled by.
     far
         How many of a young key's inputs lay far from the location; `-inf` once it went to where they lie.
     """
@@ -142,11 +151,13 @@ class KeyMoments:
     loc: Rows
     var: Rows
     far: Rows
+    held_loc: Rows
+    held_var: Rows
 
     @classmethod
     def none(cls, keys: int, columns: int) -> "KeyMoments":
         """Return the moments of new keys."""
-        return cls(*(np.zeros((keys, columns)) for _ in range(4)))
+        return cls(*(np.zeros((keys, columns)) for _ in range(6)))
 
     def learn(self, values: Rows, scale: Rows) -> "KeyMoments":
         """Learn a row of every key: NaN teaches nothing, and a value far out as much as one `CLIP` scales away."""
@@ -168,7 +179,24 @@ class KeyMoments:
             np.where(known, np.where(anew, values, self.loc + gain * near), self.loc),
             np.where(known, np.where(first, 0.0, var), self.var),
             np.where(astray, -np.inf, far),
-        )
+            self.held_loc,
+            self.held_var,
+        )._held()
+
+    def _held(self) -> "KeyMoments":
+        """Return them with location and variance of the columns that are not held, or no longer."""
+        most = LEAVES * LEAVES
+        is_off = np.square(self.loc - self.held_loc) > most * self.held_var
+        is_off |= (self.var > most * self.held_var) | (most * self.var < self.held_var)
+        moves = is_off | (self.count <= HELD)
+        held_loc, held_var = np.where(moves, self.loc, self.held_loc), np.where(moves, self.var, self.held_var)
+        return replace(self, held_loc=held_loc, held_var=held_var)
+
+    def move(self, at: Int[np.ndarray, " m"], loc: Float[np.ndarray, " m"], var: Float[np.ndarray, " m"]) -> None:
+        """Let the targets of these keys have this location and variance, as of `YOUNG` rows."""
+        self.count[at, 0] = YOUNG
+        self.loc[at, 0], self.var[at, 0] = loc, var
+        self.held_loc[at, 0], self.held_var[at, 0] = loc, var
 
 
 def of_young(targets: Float[np.ndarray, "n w"]) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:

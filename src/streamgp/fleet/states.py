@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from streamgp.evaluation.metrics import many_judgements
+from streamgp.fleet.carried import CarriedErrors
 from streamgp.fleet.prior import PooledPrior
 from streamgp.fleet.scales import KeyMoments
 from streamgp.numerics.checkpoint.encoding import register
@@ -154,7 +155,7 @@ class KeyStates:
         The last targets learnt, the last one last, NaN before the first; far-out ones as far as they were believed.
     moments
         Of the target and the inputs.
-    beliefs, scores
+    beliefs, carried, scores
         Of the experts.
     last, total
         The last target as it was, and the sum of all.
@@ -165,6 +166,7 @@ class KeyStates:
     past: Float[np.ndarray, "n w"]
     moments: KeyMoments
     beliefs: KeyBeliefs
+    carried: CarriedErrors
     scores: KeyScores
     last: Float[np.ndarray, " n"]
     total: Float[np.ndarray, " n"]
@@ -188,6 +190,7 @@ class KeyStates:
             np.full((keys, width), np.nan),
             KeyMoments.none(keys, columns),
             KeyBeliefs.born(which, priors, rate),
+            CarriedErrors.none(keys, len(priors[0].mean)),
             KeyScores.none(keys),
             np.full(keys, np.nan),
             zeros,

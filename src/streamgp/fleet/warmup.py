@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from streamgp.fleet import products
 from streamgp.fleet.experts import FleetExperts
 from streamgp.fleet.features import FeatureMap
 from streamgp.fleet.model import FleetModel
@@ -16,7 +17,7 @@ from streamgp.fleet.settings import FleetSettings
 from streamgp.fleet.states import put, take
 from streamgp.fleet.steps import Steps
 from streamgp.stream.passed_rows import stand_ins
-from streamgp.table.calendar import AUTO, CYCLES, DAY
+from streamgp.table.calendar import AUTO, CYCLES, DAY, WEEKEND, calendar_width
 
 # The number of features of every expert; it is larger if there are more inputs.
 FEATURES = 20
@@ -29,11 +30,11 @@ MIN_SEASONS = 3
 MIN_CORRELATION = 0.3
 # The prior is fitted to the rows of so many keys at most.
 MAX_KEYS = 512
-# The first guess of the variance of the weights.
-FIRST_GUESS = 0.3
-# FleetExperts: which features, and the factor on the weights' deviation from the prior per unit of time. What forgets
-# fast leaves out the faster waves of the calendar, which it cannot learn.
-EXPERTS = (("linear", 1.0), ("all", 0.999), ("slow", 0.98))
+# The first guess of the variance of the weights, and of those of which few rows say little: of products and the year.
+FIRST_GUESS, SMALL_GUESS = 0.3, 0.01
+# FleetExperts: which features, and the factor on the weights' deviation from the prior per unit of time, or per day
+# where rows come within days. What forgets leaves out the faster waves of the calendar, which it cannot learn.
+EXPERTS = (("linear", 1.0), ("curved", 1.0), ("slow", 0.98))
 # The discounts of the levels of noise.
 DISCOUNTS = np.array([0.8, 0.98])
 # Degrees of freedom of the parts of every prediction.
@@ -86,7 +87,9 @@ def fit_fleet(rows: PooledRows, settings: FleetSettings, dated: bool, zone: str 
         season = find_season([_between(rows.y[at]) for at in by_key])
     looked_back = tuple(sorted({*settings.lags, int(season)} if season else {*settings.lags}))
     entries = _entries(settings.calendar, steps.unit, dated)
-    plain = FeatureMap(looked_back, entries, rows.X.shape[1], np.zeros((0, 0)))
+    # A day's rows, where errors are carried on from row to row.
+    a_day = DAY / steps.unit if "day" in entries and 1 in looked_back else 0.0
+    plain = _plain(looked_back, entries, rows.X.shape[1], a_day)
     inputs = plain.num_linear - 1
     count = max(MIN_FREQUENCIES, (FEATURES - plain.num_linear) // 2)
     draws = np.random.default_rng(settings.random_state).normal(size=(count, inputs))
@@ -97,13 +100,10 @@ def fit_fleet(rows: PooledRows, settings: FleetSettings, dated: bool, zone: str 
     for lengthscale in LENGTHSCALES:
         tried = replace(plain, frequencies=draws / (lengthscale * np.sqrt(max(inputs, 1))))
         sums = _sums(tried, standardised)
-        candidates.append((fit(sums, FIRST_GUESS * np.eye(tried.num_features), ROUGH_STEPS), tried, sums))
+        candidates.append((fit(sums, np.diag(_guess(tried)), ROUGH_STEPS), tried, sums))
     _, features, sums = max(candidates, key=lambda candidate: candidate[0].log_evidence)
-    of_all = _fitted(sums, np.arange(features.num_features))
-    of = {"all": of_all, "slow": of_all, "linear": _fitted(sums, np.arange(features.num_linear))}
-    if len(features.slow) < features.num_features:
-        of["slow"] = _fitted(sums, features.slow)
-    fitted = [of[kind] for kind, _ in EXPERTS]
+    used = {"linear": np.arange(features.num_linear), "curved": features.curved, "slow": features.slow}
+    fitted = [_fitted(sums, used[kind], _guess(features)) for kind, _ in EXPERTS]
     num_weights = len(EXPERTS) * len(DISCOUNTS)
     prior = PooledPrior(
         np.stack([each.mean for each in fitted]),
@@ -111,12 +111,32 @@ def fit_fleet(rows: PooledRows, settings: FleetSettings, dated: bool, zone: str 
         np.full(num_weights, -np.log(num_weights)),
     )
     experts = FleetExperts(
-        np.array([decay for _, decay in EXPERTS]),
+        np.array([decay for _, decay in EXPERTS]) ** (1.0 / max(a_day, 1.0)),
         np.array([each.noise_var for each in fitted]),
+        np.array([features.short > 0 and kind != "linear" for kind, _ in EXPERTS]),
         DISCOUNTS,
-        of_all.start,
+        fitted[-1].start,
     )
     return FleetModel(features, scales, experts, steps, [prior], target=settings.target_map)
+
+
+def _plain(lags: tuple[int, ...], entries: tuple[str, ...], inputs: int, a_day: float) -> FeatureMap:
+    """Return the features, but for Fourier features, of rows of which so many come a day if there are several."""
+    short = sum(lag < a_day for lag in lags)
+    pairs = products.chosen(len(lags), entries, inputs, with_lag=1 in lags and not short)
+    return FeatureMap(lags, entries, inputs, short, pairs, np.zeros((0, 0)))
+
+
+def _guess(features: FeatureMap) -> Float[np.ndarray, " f"]:
+    """Return the first guess of the variance of each feature's weight."""
+    guess, at = np.full(features.num_features, FIRST_GUESS), 1 + len(features.lags)
+    for entry in features.calendar:
+        width = calendar_width((entry,))
+        if entry == "year":
+            guess[at : at + width] = SMALL_GUESS
+        at += width
+    guess[features.num_linear : features.num_curved] = SMALL_GUESS
+    return guess
 
 
 def _entries(calendar: Sequence[str], unit: float, dated: bool) -> tuple[str, ...]:
@@ -129,6 +149,8 @@ def _entries(calendar: Sequence[str], unit: float, dated: bool) -> tuple[str, ..
     for entry in (*shown, *(entry for entry in calendar if entry != AUTO)):
         waves = range(2, FASTEST.get(entry, 1) + 1)
         found += [entry, *(f"{entry}/{wave}" for wave in waves if CYCLES[entry] / wave > 2.0 * unit)]
+    if {"day", "week"} <= set(shown):
+        found.append(WEEKEND)
     return tuple(found)
 
 
@@ -167,9 +189,9 @@ def _between(y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
     return np.interp(rows, rows[known], y[known])
 
 
-def _fitted(sums: Sums, used: Int[np.ndarray, " u"]) -> FittedPrior:
+def _fitted(sums: Sums, used: Int[np.ndarray, " u"], guess: Float[np.ndarray, " f"]) -> FittedPrior:
     """Fit the prior of some of the features; the others have no weight."""
-    features, found = sums.cross.shape[1], fit(sums.of(used), FIRST_GUESS * np.eye(len(used)))
+    features, found = sums.cross.shape[1], fit(sums.of(used), np.diag(guess[used]))
     mean, cov = np.zeros(features), np.zeros((features, features))
     mean[used], cov[np.ix_(used, used)] = found.mean, found.cov
     return replace(found, mean=mean, cov=cov)

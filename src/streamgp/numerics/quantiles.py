@@ -15,7 +15,7 @@ from streamgp.numerics.mixtures import Mixtures, each, evaluate, moments
 from streamgp.numerics.native import addresses, function
 from streamgp.numerics.student_t import ndtri
 
-_TOLERANCE = 1e-10
+_TOLERANCE = 1e-12
 # The search in double precision starts where one in single precision, with this tolerance, ends.
 _ROUGH_TOLERANCE = 1e-4
 _MAX_STEPS = 100

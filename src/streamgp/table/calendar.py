@@ -12,6 +12,7 @@ DAY = 86_400.0
 # Lengths in seconds; those of months and of years are the Gregorian mean.
 CYCLES = {"day": DAY, "week": 7.0 * DAY, "month": 2_629_746.0, "year": 31_556_952.0}
 AUTO, NONE = "auto", "none"
+WEEKEND = "weekend"  # an entry whose input is 1 on Saturdays and Sundays, and else 0
 HOLIDAYS = "holidays "  # with a country, the entry of a calendar whose input is 1 on these days, and else 0
 
 
@@ -38,6 +39,9 @@ def calendar_columns(times: Float[np.ndarray, " n"], calendar: Sequence[str]) ->
             parts.append(cycle(times_faster * _months(times), 1.0))
         elif name in CYCLES:
             parts.append(cycle(times, CYCLES[name] / times_faster))
+        elif name == WEEKEND:
+            # 1970 began on a Thursday.
+            parts.append((np.floor(times / DAY + 3.0) % 7.0 >= 5.0).astype(np.float64)[:, None])
         else:
             parts.append(_on_holidays(times, entry.removeprefix(HOLIDAYS))[:, None])
     return np.concatenate(parts, axis=1)

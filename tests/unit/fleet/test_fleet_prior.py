@@ -141,7 +141,7 @@ def pool(**changes) -> PoolScales:
 
 
 def moments_of(count: float, loc: float, var: float) -> KeyMoments:
-    return KeyMoments(*(np.array([[value]]) for value in (count, loc, var, 0.0)))
+    return KeyMoments(*(np.array([[value]]) for value in (count, loc, var, 0.0, loc, var)))
 
 
 def test_a_location_is_drawn_to_the_fleet_s_while_rows_are_few():
