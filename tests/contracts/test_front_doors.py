@@ -17,11 +17,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from numpy.testing import assert_allclose
 from typer.testing import CliRunner
 
-from streamgp import StreamingGPFleet, StreamingGPRegressor, evaluate
+from streamgp import StreamingGPFleet, StreamingGPLVM, StreamingGPRegressor, evaluate
 from streamgp.app.cli import app
 from streamgp.service.config import StreamConfig
 from streamgp.service.payload import rows_with_inputs
@@ -210,3 +211,69 @@ def test_rows_with_names_are_a_frame_at_every_door(kind: Callable[[float], Any])
         ValueError, match=r"expected the features 'a' in each row, as in the first, got .*'b'.* in row 1"
     ):
         model().partial_fit([{"a": 1.0}, {"b": 1.0}], [0.0, 0.0])
+
+
+@pytest.mark.parametrize("kind", [list, np.array, np.ma.array, pd.Series, pl.Series])
+def test_columns_by_their_names_are_a_frame_at_every_door(kind: Callable[[list[float]], Any]):
+    a, y = plain()
+    named, frame = (
+        {"a": kind(a), "b": ["u", "v"] * (ROWS // 2)},
+        pd.DataFrame({"a": a, "b": ["u", "v"] * (ROWS // 2)}),
+    )
+    last, row = {"a": kind([0.5]), "b": ["u"]}, pd.DataFrame({"a": [0.5], "b": ["u"]})
+    expected, found = model().partial_fit(frame, y), model().partial_fit(named, y)
+    assert found.feature_names_in_.tolist() == ["a", "b"]
+    assert_allclose(found.predict(last), expected.predict(row), rtol=1e-9)
+    assert_allclose(evaluate(model(), named, y).mean, evaluate(model(), frame, y).mean, rtol=1e-9)
+    assert_allclose(
+        evaluate(model(), named | {"t": np.arange(ROWS)}, y, times="t").mean,
+        evaluate(model(), frame.assign(t=np.arange(ROWS)), y, times="t").mean,
+        rtol=1e-9,
+    )
+    keyed = {"k": ["s"] * ROWS, "a": kind(a), "y": kind(y)}
+    fleets = [
+        StreamingGPFleet("k", None, "y", warmup=WARMUP).partial_fit(each) for each in (keyed, pd.DataFrame(keyed))
+    ]
+    first, second = (fleet.predict({"k": ["s"], "a": kind([0.5])})["mean"] for fleet in fleets)
+    assert_allclose(first, second, rtol=1e-9)
+
+
+def test_columns_of_pandas_keep_their_types_and_their_order_of_rows():
+    a, y = plain()
+    codes = pd.Series(pd.Categorical(np.arange(ROWS) % 2), index=np.arange(ROWS)[::-1])
+    found = model().partial_fit({"a": a, "code": codes}, y)
+    expected = model().partial_fit(pd.DataFrame({"a": a, "code": codes.array}), y)
+    row = pd.DataFrame({"a": [0.5], "code": pd.Categorical([1], [0, 1])})
+    assert_allclose(found.predict(row), expected.predict(row), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        (
+            {"a": 1.0},
+            r"expected a list or an array of cells for the column 'a', got 1.0; give a single row as a list",
+        ),
+        ({"a": "text"}, "expected a list or an array of cells for the column 'a', got text;"),
+        ({"a": np.zeros((ROWS, 2))}, "expected a list or an array of cells for the column 'a', got "),
+        ({"a": [0.0] * ROWS, "b": [0.0]}, f"expected {ROWS} cells in each column, as in 'a', got 1 in 'b'; None"),
+        ({0: [0.0] * ROWS}, "expected names of columns that are text, got 0; turn it into text"),
+        ({}, "expected at least one column, got an empty dictionary; name one"),
+    ],
+)
+def test_what_are_no_columns_is_refused(columns: Any, says: str):
+    y = plain()[1]
+    for door in (model().partial_fit, lambda X, y: evaluate(model(), X, y)):
+        with pytest.raises(ValueError, match=says):
+            door(columns, y)
+
+
+@pytest.mark.parametrize("kind", [dict, lambda columns: pd.DataFrame(columns).to_dict("records")])
+def test_latent_coordinates_know_the_names_of_columns_and_rows(kind: Callable[[dict[str, Any]], Any]):
+    columns = {name: np.random.default_rng(i).normal(size=ROWS) for i, name in enumerate("abc")}
+    found, expected = (
+        StreamingGPLVM(n_components=1, warmup=20, n_features=10).partial_fit(given)
+        for given in (kind(columns), pd.DataFrame(columns))
+    )
+    assert found.feature_names_in_.tolist() == ["a", "b", "c"]
+    assert_allclose(found.transform(kind(columns)), expected.transform(pd.DataFrame(columns)), rtol=1e-9)

@@ -7,6 +7,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
 from streamgp.latent.estimator_base import LatentEstimator
+from streamgp.table.containers import as_given
 
 WARMUP = 500
 # A data set with fewer rows gives a tenth of them, or 100, to the warm-up.
@@ -140,7 +141,7 @@ class StreamingGPLVM(LatentEstimator):
             learner.finish_warmup()
         learner.flush()
         # The call stores the names of the columns.
-        validate_data(self, X, skip_check_array=True)
+        validate_data(self, as_given(X), skip_check_array=True)
         self._learner = learner
         return self
 
@@ -155,7 +156,7 @@ class StreamingGPLVM(LatentEstimator):
         if not self.__sklearn_is_fitted__():
             rows = self._check_first(X)
             self._learner = self._new_learner(rows.shape[1], WARMUP)
-            validate_data(self, X, skip_check_array=True)
+            validate_data(self, as_given(X), skip_check_array=True)
         else:
             rows = self._check(X)
         self._learn(self._learner, rows)

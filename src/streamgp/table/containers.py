@@ -22,16 +22,20 @@ def is_missing(cell: Any) -> bool:
 def as_given(rows: Any) -> Any:
     """Return rows of any kind as an array, nested lists or a frame; every front door takes those.
 
-    A list of dictionaries or of named tuples becomes a frame, what is masked is missing, and all else is as it is.
+    A dictionary of columns becomes a frame, and so does a list of dictionaries or of named tuples; what is masked is
+    missing, and all else is as it is.
 
     Raises
     ------
     ValueError
-        If rows that have names do not all have the same, or come as an iterator, which can be read once only.
+        If rows that have names do not all have the same, or come as an iterator, which can be read once only; if the
+        columns of a dictionary are no columns, or of different lengths.
     """
     if isinstance(rows, Iterator):
         kind = type(rows).__name__
         raise ValueError(f"X: expected an array, a frame or a list of rows, got an iterator ({kind}); make it a list")
+    if isinstance(rows, Mapping):
+        return frame_of_columns(rows)
     first = rows[0] if isinstance(rows, list | tuple) and rows else None
     if not isinstance(as_row(first), Mapping):
         return unmasked(rows)
@@ -68,6 +72,44 @@ def frame_of(columns: Mapping[str, list[Any]], rows: int) -> Any:
             return pl.Series(name, cells, pl.Float64 if numbers else pl.Object, strict=False)
 
     return pl.DataFrame([series(name, cells) for name, cells in columns.items()])
+
+
+def frame_of_columns(columns: Mapping[str, Any]) -> Any:
+    """Return columns by their names as a frame: of pandas if one of them is, for its type, else of polars.
+
+    Raises
+    ------
+    ValueError
+        If there is no column, one is no sequence of cells, or they are not equally long.
+    """
+    if not columns:
+        raise ValueError("X: expected at least one column, got an empty dictionary; name one")
+    given = {name: unmasked(column) for name, column in columns.items()}
+    for name, column in given.items():
+        if not isinstance(name, str):
+            raise ValueError(f"X: expected names of columns that are text, got {name!r}; turn it into text")
+        if isinstance(column, str | Mapping) or not hasattr(column, "__len__") or np.ndim(column) != 1:
+            raise ValueError(
+                f"X: expected a list or an array of cells for the column {name!r}, got {column!s:.200}; give a "
+                f"single row as a list of it"
+            )
+    lengths = {name: len(column) for name, column in given.items()}
+    (first, rows), *others = lengths.items()
+    for name, length in others:
+        if length != rows:
+            raise ValueError(
+                f"X: expected {rows} cells in each column, as in {first!r}, got {length} in {name!r}; None is a "
+                f"missing cell"
+            )
+    if any(type(column).__module__.partition(".")[0] == "pandas" for column in given.values()):
+        # Without their indices, by which pandas would put the rows in another order.
+        arrays = {name: getattr(column, "array", column) for name, column in given.items()}
+        return nw.from_dict(arrays, backend="pandas").to_native()
+    import polars as pl  # heavy, and for named cells alone
+
+    plain = {name: column for name, column in given.items() if isinstance(column, list | tuple)}
+    lists = frame_of({name: list(column) for name, column in plain.items()}, rows)
+    return pl.DataFrame([lists[name] if name in plain else pl.Series(name, column) for name, column in given.items()])
 
 
 def unmasked(values: Any) -> Any:
