@@ -20,7 +20,10 @@ def pages() -> dict[Path, str]:
 
 def table(files: dict[str, Any]) -> str:
     """Render the error of the choice by itself beside the best and the worst by hand."""
-    lines = ["| file (package) | RMSE by itself | best by hand | worst by hand | best lags; calendar |", "|---|---|---|---|---|"]
+    lines = [
+        "| file (package) | RMSE by itself | best by hand | worst by hand | best lags; calendar |",
+        "|---|---|---|---|---|",
+    ]
     for name, runs in files.items():
         by_hand = {key: run["rmse"] for key, run in runs.items() if key != BY_ITSELF}
         own, best, worst = runs[BY_ITSELF]["rmse"], min(by_hand, key=by_hand.__getitem__), max(by_hand.values())

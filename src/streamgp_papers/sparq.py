@@ -3,7 +3,17 @@
 from typing import Any
 
 from streamgp_papers.kinds import Claim, Reproduction, Use
-from streamgp_papers.moving import AUTHORS_WINDOW, BASELINES, BOUND, GP, SPARQ, run_beyond, run_elsewhere, run_sensors, run_synthetic
+from streamgp_papers.moving import (
+    AUTHORS_WINDOW,
+    BASELINES,
+    BOUND,
+    GP,
+    SPARQ,
+    run_beyond,
+    run_elsewhere,
+    run_sensors,
+    run_synthetic,
+)
 from streamgp_papers.verdicts import Figure
 
 PAPER = "Mauduit, Berthier and Simonetto"
