@@ -177,8 +177,8 @@ def test_evaluate_takes_a_fleet_and_a_frame_alone():
 
 
 def test_what_is_no_frame():
-    with pytest.raises(TypeError, match="expected a data frame of pandas, polars or Arrow, got dict"):
-        fleet().partial_fit({"unique_id": ["a"]})
+    with pytest.raises(TypeError, match="expected a data frame of pandas, polars or Arrow, got set"):
+        fleet().partial_fit({"a"})
 
 
 def test_bad_rows_are_skipped_and_counted():
