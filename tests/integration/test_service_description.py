@@ -1,6 +1,7 @@
 """The description of the service, from which its page of requests is made: complete, and as the service answers."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from starlette.testclient import TestClient
 
 from benchmarks.pages.service_answers import answers
 from streamgp.service.streams import Streams
-from streamgp.service.web import tokens
+from streamgp.service.web import description, tokens
 from streamgp.service.web.access import OPEN, ROUTES
 from streamgp.service.web.app import make_app
 from streamgp.service.web.description import ANSWERS, NEEDS
@@ -48,6 +49,16 @@ def test_every_route_says_whom_it_lets_in_what_it_takes_and_what_it_answers(docu
         assert content["example"], route
         body = operation.get("requestBody")
         assert body is None or body["content"]["application/json"]["example"], route
+
+
+def test_the_page_has_a_place_for_every_route(document: dict[str, Any]):
+    groups = re.search(
+        r"const GROUPS = \{(.*?)\};",
+        (Path(description.__file__).parents[1] / "page" / "docs.js").read_text(encoding="utf-8"),
+        re.DOTALL,
+    )
+    assert groups is not None
+    assert {tag for _, each in operations(document) for tag in each["tags"]} == set(re.findall(r"(\w+):", groups[1]))
 
 
 def shape(value: Any) -> Any:

@@ -3,7 +3,13 @@
 import { get, Problem, token } from "./api.js";
 import { fill, h, table, tableRow } from "./dom.js";
 
-const GROUPS = { service: "The service", streams: "Streams", stream: "A stream", standby: "A standby" };
+const GROUPS = {
+  service: "The service",
+  streams: "Streams",
+  stream: "A stream",
+  challengers: "Its challengers",
+  standby: "A standby",
+};
 const main = document.getElementById("main");
 const routes = document.getElementById("routes");
 
@@ -49,7 +55,7 @@ function shown(label, text) {
 
 /** The request as a command. */
 function command(method, path, operation, example) {
-  const address = path.replace("{name}", "power").replace("{number}", "0");
+  const address = path.replace("{name}", "power").replace("{number}", "0").replace("{challenger}", "lagged");
   const lines = [`curl ${method === "get" ? "" : `-X ${method.toUpperCase()} `}${location.origin}${address}`];
   if (operation.security?.length && token.get()) lines.push(`-H "Authorization: Bearer $TOKEN"`);
   if (example !== undefined) {
