@@ -197,6 +197,23 @@ def test_the_oldest_entries_go_by_size_and_by_age(tmp_path: Path):
     assert not archived(tmp_path / "c", 5, days=0).path.exists()
 
 
+def test_a_clock_that_is_far_ahead_for_a_moment_makes_no_entry_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    kept = archived(tmp_path, 10)
+    began = time()
+    for position, ahead in ((11, 0.0), (12, 400 * DAY), (13, 0.0)):
+        at = began + ahead
+        monkeypatch.setattr("streamgp.service.archive.time", lambda at=at: at)
+        kept.add(lambda position=position, at=at: [(position, "step", at, b"", b"")])
+    first = first_kept(tmp_path)
+    assert first is not None and first[0] == 1
+    for position in range(14, 24):  # of a stream that goes on, the old ones still go, some days at a time
+        at = began + 2 * DAY * (position - 13)
+        monkeypatch.setattr("streamgp.service.archive.time", lambda at=at: at)
+        kept.add(lambda position=position, at=at: [(position, "step", at, b"", b"")])
+    first = first_kept(tmp_path)
+    assert first is not None and first[0] == 10  # which is in the log
+
+
 def test_whoever_reads_while_the_archive_begins_finds_the_log(tmp_path: Path):
     for name in map(str, range(60)):
         (tmp_path / name / "log").mkdir(parents=True)

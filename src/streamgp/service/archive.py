@@ -74,8 +74,11 @@ class Archive:
         db = self._db
         try:
             db.execute("BEGIN IMMEDIATE")
+            latest = db.execute("SELECT at FROM entries ORDER BY position DESC LIMIT 1").fetchone()
             db.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?)", rows)
-            db.execute("DELETE FROM entries WHERE at < ?", (time() - self._days * DAY,))
+            # A clock that is far ahead for a moment shall not make all entries old.
+            now = time() if latest is None else min(time(), latest[0] + DAY)
+            db.execute("DELETE FROM entries WHERE at < ?", (now - self._days * DAY,))
             db.execute("COMMIT")
             self._trim(db)
         except sqlite3.Error:
