@@ -34,7 +34,7 @@ def as_given(rows: Any) -> Any:
     if isinstance(rows, Iterator):
         kind = type(rows).__name__
         raise ValueError(f"X: expected an array, a frame or a list of rows, got an iterator ({kind}); make it a list")
-    if isinstance(rows, Mapping):
+    if isinstance(rows, dict) and type(rows).__module__.partition(".")[0] != "scipy":  # one kind of sparse matrix
         return frame_of_columns(rows)
     first = rows[0] if isinstance(rows, list | tuple) and rows else None
     if not isinstance(as_row(first), Mapping):
