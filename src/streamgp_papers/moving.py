@@ -184,7 +184,7 @@ def run_sensors(data: str, seed: int, *, directory: Path | None, rows: int | Non
     problem = load_stations(data, directory)
 
     def entries() -> Iterator[Entry]:
-        for beta in BETAS:
+        for beta in ("log", "2"):
             yield make_entry(SPARQ, beta, **PAPER)
             for label in BASELINES:
                 yield make_entry(label, beta)
