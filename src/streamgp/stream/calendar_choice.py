@@ -7,11 +7,10 @@ from streamgp.numerics.coding import harmonics
 from streamgp.stream.clock import is_dated
 from streamgp.stream.lag_choice import ALL_LEARNT, CLOCK_ERRORS, LONGER_LAGS, Lags, gains, scores
 from streamgp.stream.passed_rows import PassedRows
-from streamgp.table.calendar import CYCLES, DAY, calendar_columns
+from streamgp.table.calendar import CYCLES, WEEKEND, calendar_columns
 
 LEAST = 4.0  # usual steps of the clock that a cycle must have
 _HARMONICS = 3  # by which a regression has the shape of a cycle
-_THURSDAY = 3  # 1 January 1970, in days after a Monday
 
 
 def choose_calendar(
@@ -100,6 +99,6 @@ def _shape(times: Float[np.ndarray, " n"], names: list[str]) -> Float[np.ndarray
         parts[name] = np.concatenate(harmonics(sine, cosine, range(1, _HARMONICS + 1)), axis=1)
     columns = [*parts.values()]
     if {"day", "week"} <= parts.keys():
-        is_weekend = (times // DAY + _THURSDAY) % 7 >= 5
-        columns.append(is_weekend[:, None] * np.column_stack([np.ones(len(times)), parts["day"]]))
+        weekend = calendar_columns(times, [WEEKEND])
+        columns += [weekend, weekend * parts["day"]]
     return np.concatenate(columns, axis=1)
