@@ -7,7 +7,17 @@ from scipy.stats import norm
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
 
-from streamgp.stream.direct_steps import CORRELATION, LEVELS, Direct, averaged, direct, with_harmonics
+from streamgp.stream.direct_steps import (
+    CORRELATION,
+    LEVELS,
+    MOST_CORRELATION,
+    PRIOR_ORIGINS,
+    Direct,
+    averaged,
+    correlation,
+    direct,
+    with_harmonics,
+)
 from streamgp.stream.recent_rows import FEWEST_ROWS, MOST_NUMBERS, MOST_ROWS, RecentRows
 from streamgp.stream.structural import COMPONENTS, forecasts, waves
 
@@ -24,13 +34,14 @@ def recent_rows(n: int = 400, seed: int = 0) -> tuple[RecentRows, np.ndarray]:
     return RecentRows(X[:n], y), ahead
 
 
-NO_CALENDAR = np.zeros(3, bool)
+NO_CALENDAR, NO_ORIGINS = np.zeros(3, bool), np.zeros(0, np.int64)
 
 
 @pytest.mark.parametrize("seasons", [[], [DAY], [5, DAY]])
 def test_means_are_those_of_ridge_regressions(seasons: list[int]):
     recent, ahead = recent_rows()
-    mean, var, _ = direct(recent, ahead, seasons, NO_CALENDAR)
+    origins = np.array([100, 370])
+    mean, var, _, past = direct(recent, ahead, seasons, NO_CALENDAR, origins)
     n = len(recent.y)
     assert np.isinf(var[0]).all()  # the first step is the model's own
     for h in (2, DAY, DAY + 1, STEPS):
@@ -49,8 +60,9 @@ def test_means_are_those_of_ridge_regressions(seasons: list[int]):
             Z = scaler.fit_transform(np.array(rows)[:-1])
             fitted = Ridge(alpha=1.0).fit(Z, target)
             assert mean[h - 1, e] == pytest.approx(fitted.predict(scaler.transform(np.array(rows)[-1:]))[0], rel=1e-6)
-            residual = np.std(target - fitted.predict(Z))
-            assert 0.95 * residual < np.sqrt(var[h - 1, e]) < 1.4 * residual
+            errors = target - fitted.predict(Z)
+            assert 0.95 * np.std(errors) < np.sqrt(var[h - 1, e]) < 1.4 * np.std(errors)
+            assert_allclose(past[:, h - 1, e], errors[origins + h - 1 - least], rtol=1e-6)
 
 
 def test_bands_hold_what_comes():
@@ -58,26 +70,26 @@ def test_bands_hold_what_comes():
     for seed in range(60):
         recent, _ = recent_rows(seed=seed)
         past, ahead = RecentRows(recent.X[:-STEPS], recent.y[:-STEPS]), recent.X[-STEPS:]
-        mean, var, _ = direct(past, ahead, [DAY], NO_CALENDAR)
+        mean, var, *_ = direct(past, ahead, [DAY], NO_CALENDAR, NO_ORIGINS)
         inside.append(np.abs(recent.y[-STEPS:] - mean)[1:] < 1.6449 * np.sqrt(var[1:]))
     assert 0.87 < np.mean(inside) < 0.94
 
 
 def test_rows_to_come_change_nothing_and_rows_too_few_say_nothing():
     recent, ahead = recent_rows()
-    _, var, _ = direct(RecentRows(recent.X[:30], recent.y[:30]), ahead, [DAY], NO_CALENDAR)
+    _, var, *_ = direct(RecentRows(recent.X[:30], recent.y[:30]), ahead, [DAY], NO_CALENDAR, NO_ORIGINS)
     assert np.isinf(var[20:]).all()
     nothing = RecentRows(recent.X[:0], recent.y[:0])
-    assert np.isinf(direct(nothing, ahead, [DAY], NO_CALENDAR)[1]).all()
+    assert np.isinf(direct(nothing, ahead, [DAY], NO_CALENDAR, NO_ORIGINS)[1]).all()
     gaps = RecentRows(np.where(np.arange(400)[:, None] < 150, np.nan, recent.X), recent.y)
-    found, expected = (direct(each, ahead, [], NO_CALENDAR) for each in (gaps, recent))
+    found, expected = (direct(each, ahead, [], NO_CALENDAR, NO_ORIGINS) for each in (gaps, recent))
     assert np.isfinite(found[1][1:]).all() and not np.array_equal(found[0], expected[0])
 
 
 def test_a_column_that_stands_still_and_a_constant_target_are_no_trouble():
     recent, ahead = recent_rows()
     still = RecentRows(recent.X * [0.0, 1.0, 1.0], recent.y * [1.0, 0.0] + [0.0, 7.0])
-    mean, var, _ = direct(still, ahead, [DAY], NO_CALENDAR)
+    mean, var, *_ = direct(still, ahead, [DAY], NO_CALENDAR, NO_ORIGINS)
     assert np.isfinite(mean).all() and np.isfinite(var[1:]).all()
     assert_allclose(mean[1:, 1], 7.0)
 
@@ -95,7 +107,12 @@ def regressed(mean: list[float], var: list[float]) -> Direct:
     """Return what regressions with normal errors say of a target."""
     shape = norm.ppf(LEVELS)
     each = np.tile(shape / np.sqrt(np.mean(shape**2)), (len(mean), 1, 1))
-    return Direct(np.array(mean)[:, None], np.array(var)[:, None], each)
+    return Direct(np.array(mean)[:, None], np.array(var)[:, None], each, np.zeros((0, len(mean), 1)))
+
+
+def usual(steps: int, outputs: int = 1) -> np.ndarray:
+    """Return what is taken for the correlation of errors where nothing is known."""
+    return np.full((steps, outputs), CORRELATION)
 
 
 def drawn(mean: list[float], var: list[float]) -> np.ndarray:
@@ -107,17 +124,48 @@ def drawn(mean: list[float], var: list[float]) -> np.ndarray:
 
 def test_the_average_of_two_forecasts():
     paths = drawn([1.0] * 4, [4.0] * 4)
-    found = averaged(paths, regressed([9.0, 2.0, 2.0, 2.0], [1.0, 1.0, 4.0, np.inf]))
+    together = np.array([[0.9], [0.9], [0.3], [0.9]])
+    found = averaged(paths, regressed([9.0, 2.0, 2.0, 2.0], [1.0, 1.0, 4.0, np.inf]), together)
     assert_allclose(found.mean(axis=0)[:, 0], [1.0, 0.2 + 0.8 * 2.0, 1.5, 1.0])
-    both = 0.2**2 * 4.0 + 0.8**2 * 1.0 + 2.0 * CORRELATION * 0.16 * 2.0
-    assert_allclose(found.var(axis=0)[:2, 0], [4.0, both])
+    both = 0.2**2 * 4.0 + 0.8**2 * 1.0 + 2.0 * 0.9 * 0.16 * 2.0
+    assert_allclose(found.var(axis=0)[:3, 0], [4.0, both, 0.5**2 * (4.0 + 4.0 + 2.0 * 0.3 * 4.0)])
     np.testing.assert_array_equal(found[:, [0, 3]], paths[:, [0, 3]])
     # What goes together still does.
     np.testing.assert_array_equal(*(each[:, 1, 0].argsort() for each in (paths, found)))
 
 
+def errors_together(origins: int, share: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return errors of two paths of each origin, and of a regression, whose means have this correlation."""
+    rng = np.random.default_rng(0)
+    common, own = rng.normal(size=(2, origins, 40, 1))
+    regression = share * common + np.sqrt(1.0 - share**2) * own
+    return common[:, None] + 2.0 * rng.normal(size=(origins, 2, 40, 1)), 3.0 * regression
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.8])
+def test_the_correlation_of_errors_is_that_of_past_forecasts(share: float):
+    own, other = errors_together(2_000, share)
+    expected = (PRIOR_ORIGINS * CORRELATION + 2_000 * share) / (PRIOR_ORIGINS + 2_000)
+    found = correlation(own, other)
+    assert found.mean() == pytest.approx(expected, abs=0.02) and np.abs(found - expected).max() < 0.2
+    for unit in (1e-100, 1e100):
+        assert_allclose(correlation(unit * own, unit * other), found, rtol=1e-9)
+
+
+def test_few_past_forecasts_tell_little_of_the_correlation():
+    assert_allclose(correlation(np.zeros((0, 2, 5, 1)), np.zeros((0, 5, 1))), CORRELATION)
+    own, other = errors_together(5, 0.0)
+    assert (correlation(own, other) > 0.8 * CORRELATION * PRIOR_ORIGINS / (PRIOR_ORIGINS + 5)).all()
+    own[0, 1, 3], other[1, 4] = np.nan, np.nan
+    assert np.isfinite(correlation(own, other)).all()
+    own, other = errors_together(2_000, 1.0)
+    assert (correlation(own, other) <= MOST_CORRELATION).all()
+    own[:] = 0.0
+    assert_allclose(correlation(own, other), CORRELATION)
+
+
 def test_a_model_that_is_sure_of_what_the_regression_never_saw_counts_little():
-    found = averaged(drawn([100.0] * 9, [1.0] * 9), regressed([0.0] * 9, [25.0] * 9)).mean(axis=0)
+    found = averaged(drawn([100.0] * 9, [1.0] * 9), regressed([0.0] * 9, [25.0] * 9), usual(9)).mean(axis=0)
     assert (np.abs(found[1:]) < 1.0).all() and found[0, 0] == pytest.approx(100.0)
 
 
@@ -126,8 +174,11 @@ def test_units_change_nothing(unit: float):
     recent, ahead = recent_rows()
     scaled = RecentRows(recent.X, unit * recent.y)
     paths = np.random.default_rng(1).normal(size=(50, STEPS, 2))
-    found = averaged(unit * paths, direct(scaled, ahead, [DAY], NO_CALENDAR))
-    assert_allclose(found, unit * averaged(paths, direct(recent, ahead, [DAY], NO_CALENDAR)), rtol=1e-9)
+    found, expected = (
+        averaged(each, direct(rows, ahead, [DAY], NO_CALENDAR, NO_ORIGINS), usual(STEPS, 2))
+        for each, rows in ((unit * paths, scaled), (paths, recent))
+    )
+    assert_allclose(found, unit * expected, rtol=1e-9)
 
 
 def test_errors_keep_their_shape():
@@ -135,8 +186,8 @@ def test_errors_keep_their_shape():
     rng = np.random.default_rng(0)
     rare = np.where(rng.random(2_000) < 0.1, rng.exponential(size=2_000), 0.0)
     recent = RecentRows(np.empty((2_000, 0)), rare[:, None])
-    other = direct(recent, np.empty((3, 0)), [], np.zeros(0, bool))
-    found = averaged(rng.permuted(np.tile(rare, (3, 1)), axis=1).T[:, :, None], other)
+    other = direct(recent, np.empty((3, 0)), [], np.zeros(0, bool), NO_ORIGINS)
+    found = averaged(rng.permuted(np.tile(rare, (3, 1)), axis=1).T[:, :, None], other, usual(3))
     inner = np.quantile(found[:, 1:, 0], [0.05, 0.85], axis=0)
     assert (np.abs(inner) < 0.06).all()
 
