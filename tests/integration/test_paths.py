@@ -11,6 +11,7 @@ import pytest
 
 from streamgp import StreamingGPRegressor
 from streamgp.stream.learner import StreamLearner
+from streamgp.stream.paths import ORIGINS, past_errors, past_origins
 from streamgp.stream.recent_rows import RecentRows
 
 pytestmark = pytest.mark.slow
@@ -100,6 +101,22 @@ def test_with_lags_as_a_simulation_of_the_posterior():
     assert np.all(np.abs(draws.mean(axis=0) - expected.mean(axis=0)) < DEVIATIONS * error)
     np.testing.assert_allclose(draws.std(axis=0), expected.std(axis=0), rtol=DEVIATIONS / np.sqrt(DRAWS))
     np.testing.assert_allclose(np.corrcoef(draws.T), np.corrcoef(expected.T), atol=DEVIATIONS * np.sqrt(2 / DRAWS))
+
+
+def test_forecasts_of_past_rows_are_as_far_off_as_theory_says():
+    """Two draws of one origin have the error of the mean in common."""
+    y, steps = autoregressive(2_000), 5
+    model = StreamingGPRegressor("fast", lags=[1, 2], warmup=400).partial_fit(np.empty((len(y), 0)), y)
+    learner: Any = model._learner
+    state, origins = learner.state, np.arange(100, 1_990)
+    errors = past_errors(learner.settings, state, state.recent, origins, steps, np.random.default_rng(0))
+    together = np.mean(errors[:, 0] * errors[:, 1], axis=0)[:, 0]
+    expected = 0.2**2 * (1.0 - 0.8 ** (2.0 * np.arange(1, steps + 1))) / (1.0 - 0.8**2)
+    np.testing.assert_allclose(together, expected, rtol=0.15)
+    # Of inputs that are not known ahead no past forecast tells anything.
+    assert len(past_origins(state, state.recent, np.empty((steps, 0)))) == ORIGINS
+    assert not len(past_origins(state, state.recent, np.full((steps, 1), np.nan)))
+    assert not len(past_origins(state, state.recent, np.empty((1_990, 0))))
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,8 @@ def _regressed(
 ) -> tuple[float, float, Float[np.ndarray, " l"], Float[np.ndarray, " m"]]:
     """Return mean, variance and quantiles of the error of the target of the last row, by those before it.
 
-    The errors of these come last, NaN where a row was of no use. The noise is that of the later third of the rows, predicted from the others, where it is larger than that of all.
+    The errors of these come last, NaN where a row was of no use. The noise is that of the later third of the rows,
+    predicted from the others, where it is larger than that of all.
     """
     use = np.isfinite(features[:-1]).all(axis=1) & np.isfinite(y)
     Z, target, last = features[:-1][use], y[use], features[-1]
@@ -161,9 +162,7 @@ def _regressed(
     return middle + unit * float(x @ found), var, quantiles, of_all
 
 
-def correlation(
-    own: Float[np.ndarray, "o p h e"], regressed: Float[np.ndarray, "o h e"]
-) -> Float[np.ndarray, "h e"]:
+def correlation(own: Float[np.ndarray, "o p h e"], regressed: Float[np.ndarray, "o h e"]) -> Float[np.ndarray, "h e"]:
     """Return how the errors of a model's mean and those of a regression go together, by what past forecasts show.
 
     Parameters

@@ -65,20 +65,31 @@ def draw_paths(
         paths = _begun(settings, state, drawn, rng)
         each = _fed(state, paths, state.inputs.paths(X, drawn, rng), gaps, past.known(drawn))
         found = _in_units(state, map(paths.recalibrated, each))
-        ahead = state.inputs.coded(X)
-        # Of these rows the model is not given all inputs.
-        unsure = np.isnan(ahead).any(axis=1, keepdims=True) | (len(past.lags) > 0)
-        if state.recent is not None and unsure.any():
-            of_calendar = state.inputs.categories.of_calendar(ahead.shape[1])
-            origins = _origins(state, state.recent, ahead)
-            regressed = direct(state.recent, ahead, _seasons(state), of_calendar, origins)
-            own = _past_errors(settings, state, state.recent, origins, len(X), rng)
-            found = averaged(
-                found,
-                regressed._replace(var=np.where(unsure, regressed.var, np.inf)),
-                correlation(own, regressed.past),
-            )
+        if state.recent is not None:
+            found = _with_regressions(settings, state, state.recent, found, X, rng)
     return settings.target_map.inverse(found[:n])
+
+
+def _with_regressions(
+    settings: StreamSettings,
+    state: StreamState,
+    recent: RecentRows,
+    paths: Float[np.ndarray, "n h e"],
+    X: Float[np.ndarray, "h d"],
+    rng: np.random.Generator,
+) -> Float[np.ndarray, "n h e"]:
+    """Return what these paths and a regression of each step say together, of rows that the model is not sure of."""
+    ahead = state.inputs.coded(X)
+    # Of these rows the model is not given all inputs.
+    unsure = np.isnan(ahead).any(axis=1, keepdims=True) | (len(state.inputs.lags.lags) > 0)
+    if not unsure.any():
+        return paths
+    origins = past_origins(state, recent, ahead)
+    of_calendar = state.inputs.categories.of_calendar(ahead.shape[1])
+    regressed = direct(recent, ahead, _seasons(state), of_calendar, origins)
+    own = past_errors(settings, state, recent, origins, len(X), rng)
+    known = regressed._replace(var=np.where(unsure, regressed.var, np.inf))
+    return averaged(paths, known, correlation(own, regressed.past))
 
 
 def _begun(settings: StreamSettings, state: StreamState, n: int, rng: np.random.Generator) -> Paths:
@@ -95,7 +106,7 @@ def _fed(
     gaps: Iterable[float | None],
     past: Float[np.ndarray, "n l e"],
 ) -> Iterator[Float[np.ndarray, "n e"]]:
-    """Yield the standardised targets of row after row of paths, each with its own targets before, the oldest first."""
+    """Yield row after row of paths, standardised; each has its own targets before, the oldest first."""
     for each, gap in zip(rows, gaps, strict=True):
         wide = np.concatenate([each, *(past[:, -lag] for lag in state.inputs.lags.lags)], axis=1)
         y = paths.step(state.inputs.standardised(wide), gap)
@@ -108,7 +119,7 @@ def _in_units(state: StreamState, rows: Iterable[Float[np.ndarray, "n e"]]) -> F
     return np.asarray(state.targets.mean) + np.asarray(state.targets.scale) * np.stack(list(rows), axis=1)
 
 
-def _origins(state: StreamState, recent: RecentRows, ahead: Float[np.ndarray, "h w"]) -> Int[np.ndarray, " o"]:
+def past_origins(state: StreamState, recent: RecentRows, ahead: Float[np.ndarray, "h w"]) -> Int[np.ndarray, " o"]:
     """Return after how many of the last rows forecasts are made once more: none where inputs would not be known."""
     first, last = max(state.inputs.lags.lags, default=0), len(recent.y) - len(ahead)
     if np.isnan(ahead).any() or last - first < ORIGINS:
@@ -116,7 +127,7 @@ def _origins(state: StreamState, recent: RecentRows, ahead: Float[np.ndarray, "h
     return np.linspace(first, last, ORIGINS).astype(np.int64)
 
 
-def _past_errors(
+def past_errors(
     settings: StreamSettings,
     state: StreamState,
     recent: RecentRows,
