@@ -8,6 +8,7 @@ from streamgp.models.base import PathFamily
 from streamgp.numerics.precision import in_float64
 from streamgp.numerics.threads import one_blas_thread
 from streamgp.stream.direct_steps import DRAWS, averaged, direct
+from streamgp.stream.missed_steps import before_each, with_missed
 from streamgp.stream.passed_rows import SHORTEST_SEASON
 from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
@@ -39,7 +40,8 @@ def draw_paths(
     X
         Inputs of these rows. What is missing (NaN) is drawn as well, each row given the one before.
     times
-        Their time stamps; None: they come at the usual gaps.
+        Their time stamps; None: they come at the usual gaps. Steps of the clock before the first that had no row are
+        passed over.
 
     Raises
     ------
@@ -52,6 +54,9 @@ def draw_paths(
             f"forecast: expected an ensemble for numbers, and no horizon, got the model {settings.spec.model!r}"
             + (f" with the horizon {settings.horizon}" if settings.horizon else "")
         )
+    if len(X):
+        missed = before_each(settings, state, X[:1], None if times is None else times[:1])
+        state = with_missed(state, int(missed[0]))
     gaps: list[float | None] = [None] * len(X)
     if times is not None and state.last_time is not None:
         gaps = np.diff(times, prepend=state.last_time).tolist()
