@@ -23,7 +23,7 @@ class LaggedTargets:
     """The last targets learnt, and the rows of inputs widened by those that lie some fixed numbers of rows back.
 
     Lag l of a row is the target of the l-th row before it. For a row without a target stands what was predicted of
-    it, and for a step of the clock without a row what `carried_over` says; rows that were skipped do not count. Every method reads only targets before the row that it widens. Targets
+    it, and so does it for a step of the clock without a row; rows that were skipped do not count otherwise. Every method reads only targets before the row that it widens. Targets
     are given as later rows are to see them: see `Task.as_lags`.
 
     Parameters
@@ -108,11 +108,11 @@ class LaggedTargets:
         known = np.concatenate([self._filled, whole])
         return self._joined(X, *(known[places + len(self.last) - end] for end in ends))
 
-    def widen_after(self, X: Float[np.ndarray, "n d"], missed: Int[np.ndarray, " n"]) -> Float[np.ndarray, "n w"]:
-        """Return rows as `widen_next` does, of which each comes after so many steps of the clock without a row."""
-        if not self.lags or not missed.any():
-            return self.widen_next(X)
-        known = np.concatenate([self._filled, self.carried(int(missed.max()))])
+    def widen_after(
+        self, X: Float[np.ndarray, "n d"], missed: Int[np.ndarray, " n"], stand: Float[np.ndarray, "m e"]
+    ) -> Float[np.ndarray, "n w"]:
+        """Return rows as `widen_next` does, each after so many of the rows for whose targets something stands."""
+        known = np.concatenate([self._filled, stand])
         past = known[len(self.last) + missed[:, None] - np.array(self.lags)]
         return self._joined(X, past.reshape(len(X), -1))
 

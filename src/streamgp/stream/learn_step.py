@@ -18,7 +18,7 @@ from streamgp.stream.doubts import surprised, with_surprises
 from streamgp.stream.driver import Driver, max_batch
 from streamgp.stream.forecast_queue import Forecasts
 from streamgp.stream.gains import fill_next, with_due_gains, with_measured_gains
-from streamgp.stream.missed_steps import before_each, leading_without, moved_on
+from streamgp.stream.missed_steps import leading_without, moved_on, widened_after
 from streamgp.stream.renewal import renewed
 from streamgp.stream.rows import RawRows
 from streamgp.stream.settings import StreamSettings
@@ -45,9 +45,9 @@ def predict_next(
     settings: StreamSettings, state: StreamState, X: np.ndarray, times: np.ndarray | None
 ) -> AnyPredictive:
     """Predict each row as if it were the next one, in the units of the targets; inputs may be missing (NaN)."""
-    missed = before_each(settings, state, X, times)
-    X, extra = fill_next(settings, state, X)
-    return predict_rows(settings, state, state.inputs.lags.widen_after(X, missed), times, extra)
+    filled, extra = fill_next(settings, state, X)
+    wide = widened_after(settings, state, state.inputs.lags, filled, X, times)
+    return predict_rows(settings, state, wide, times, extra)
 
 
 @in_float64
@@ -60,9 +60,8 @@ def predict_after(
     other can then not be predicted together. The targets of `rows` are not looked at.
     """
     n, ahead = len(rows.X), len(unlearnt)
-    missed = before_each(settings, state, rows.X, rows.times, ahead)
     X, extra = fill_next(settings, state, rows.X)
-    wide = state.inputs.lags.learn(unlearnt).widen_after(X, missed)
+    wide = widened_after(settings, state, state.inputs.lags.learn(unlearnt), X, rows.X, rows.times, ahead)
     times, then = rows.times, state
     steps = ahead + 1.0 + (np.arange(n) if following else np.zeros(n))
     if times is None and (ahead or (following and n > 1)):  # a stream that counts rows has a step for each

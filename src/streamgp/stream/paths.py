@@ -8,7 +8,7 @@ from streamgp.models.base import PathFamily
 from streamgp.numerics.precision import in_float64
 from streamgp.numerics.threads import one_blas_thread
 from streamgp.stream.direct_steps import DRAWS, averaged, direct
-from streamgp.stream.missed_steps import before_each, with_missed
+from streamgp.stream.missed_steps import with_missed
 from streamgp.stream.passed_rows import SHORTEST_SEASON
 from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
@@ -55,8 +55,7 @@ def draw_paths(
             + (f" with the horizon {settings.horizon}" if settings.horizon else "")
         )
     if len(X):
-        missed = before_each(settings, state, X[:1], None if times is None else times[:1])
-        state = with_missed(state, int(missed[0]))
+        state = with_missed(settings, state, X, times)
     gaps: list[float | None] = [None] * len(X)
     if times is not None and state.last_time is not None:
         gaps = np.diff(times, prepend=state.last_time).tolist()

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from streamgp.numerics.checkpoint.encoding import register
-from streamgp.stream.clock import DAY, HOUR, MINUTE, STEADY, WEEK, is_dated, is_steady
+from streamgp.stream.clock import DAY, HOUR, MINUTE, WEEK, is_dated, is_steady
 from streamgp.stream.passed_rows import LONGEST
 
 FEWEST = 8  # rows that show a clock
@@ -15,7 +15,8 @@ MOST_SHARED = 0.1  # of the rows may have the time of another: where more do, th
 WHOLE, MOST_WHOLE = 0.25, 0.9  # so near to whole steps are most gaps
 MOST_STEPS = 10_080  # of a cycle with closed steps: the minutes of a week
 SHOWN = 2  # whole cycles that show which steps are closed
-ALIKE = 0.005  # by which a step may differ from a whole part of a week or a day
+CYCLES = MINUTE, HOUR, DAY, WEEK
+ALIKE = 0.005  # by which a step may differ from a whole part of one of these
 FARTHEST = 1e12  # steps from one row to the next
 
 
@@ -62,24 +63,20 @@ class Timetable:
         if len(times) < FEWEST or np.mean(every <= 0.0) > MOST_SHARED or not is_steady(times):
             return None
         usual = float(np.median(gaps))
-        step = float(np.mean(gaps[np.abs(gaps / usual - 1.0) <= STEADY]))
+        step = float(np.mean(gaps[np.abs(gaps / usual - 1.0) <= WHOLE]))
         if np.mean(np.abs(gaps / step - np.rint(gaps / step)) <= WHOLE) < MOST_WHOLE:
             return None
         if not is_dated(times):
             return cls(step, np.zeros(0, bool), 0.0, 1)
-        counts = [round(cycle / step) for cycle in (WEEK, DAY, HOUR, MINUTE)]
-        lengths = [
-            n for n, cycle in zip(counts, (WEEK, DAY, HOUR, MINUTE), strict=True)
-            if n > 1 and abs(cycle / (n * step) - 1.0) <= ALIKE
-        ]
-        step = WEEK / lengths[0] if counts[0] in lengths else step
-        turn = np.angle(np.mean(np.exp(2j * np.pi * (times / step % 1.0)))) / (2.0 * np.pi)
-        start = step * float(turn)
-        shown = [n for n in lengths if n in counts[:2] and SHOWN * n * step <= np.ptp(times) + step]
-        is_open = _open(np.rint((times - start) / step).astype(np.int64), shown[0]) if shown else np.zeros(0, bool)
-        if len(is_open):
-            lengths = [int(is_open.sum())]
-        return cls(step, is_open, start, next((n for n in lengths if n <= LONGEST), 1))
+        step = next((part for cycle in CYCLES if (part := _part(cycle, step))), step)
+        lengths = {cycle: round(cycle / step) for cycle in CYCLES if cycle >= 2.0 * step and _part(cycle, step)}
+        start = step * float(np.angle(np.mean(np.exp(2j * np.pi * times / step)))) / (2.0 * np.pi)
+        is_open = np.zeros(0, bool)
+        shown = [cycle for cycle in (WEEK, DAY) if cycle in lengths and SHOWN * cycle <= np.ptp(times) + step]
+        if shown:
+            is_open = _open(np.rint((times - start) / step).astype(np.int64), lengths[shown[0]])
+        each = [int(is_open.sum())] if len(is_open) else sorted(lengths.values(), reverse=True)
+        return cls(step, is_open, start, next((n for n in each if n <= LONGEST), 1))
 
     def restarted(self) -> "Timetable":
         """Return the same before the first row."""
@@ -87,7 +84,9 @@ class Timetable:
 
     def check_restored(self) -> None:
         """Raise ValueError if there is no step, or no open one."""
-        if not (self.step > 0.0 and self.cycle > 0 and self.ahead >= 0 and (self.is_open.any() or not len(self.is_open))):
+        if not (
+            self.step > 0.0 and self.cycle > 0 and self.ahead >= 0 and (self.is_open.any() or not len(self.is_open))
+        ):
             raise ValueError(f"expected a clock with open steps, got one of {self.step}, in cycles of {self.cycle}")
 
     def follows(self, last: float, time: float) -> bool:
@@ -139,9 +138,11 @@ class Timetable:
         ahead = int(excess[-1] - lowest[-1]) if len(times) else self.ahead
         return missed, replace(self, last=last, ahead=ahead, missed=total)
 
-    def passed(self, rows: int) -> "Timetable":
-        """Return what is known once something stands for so many missed steps."""
-        return replace(self, ahead=self.ahead + rows)
+    def passed_to(self, time: float) -> "tuple[int, Timetable]":
+        """Return how many open steps had no row before the next one, and what is known once something stands for them."""
+        missed, after = self.along(np.array([time]))
+        rows = int(missed[0])
+        return rows, replace(self, ahead=self.ahead + rows, missed=after.missed) if rows else self
 
     def _steps(self, before: Float[np.ndarray, " n"], after: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         """Return how many open steps lie after one time and not after another: whole numbers."""
@@ -163,6 +164,12 @@ class Timetable:
         ahead = steps - self.cycle * np.ceil((steps - LONGEST) / self.cycle)
         back = np.mod(steps - 1.0, self.cycle) + 1.0
         return np.where(steps > LONGEST, ahead, np.where(steps < -LONGEST, back, steps)).astype(np.int64)
+
+
+def _part(cycle: float, step: float) -> float | None:
+    """Return the whole part of a cycle that a step is; None if it is none."""
+    parts = round(cycle / step)
+    return cycle / parts if parts and abs(cycle / (parts * step) - 1.0) <= ALIKE else None
 
 
 def _open(steps: Int[np.ndarray, " n"], length: int) -> Bool[np.ndarray, " p"]:
