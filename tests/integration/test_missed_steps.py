@@ -3,11 +3,16 @@
 from collections.abc import Callable
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from streamgp import StreamingGPRegressor, evaluate
 from streamgp.estimators.result import Evaluation
+from streamgp.models.registry import make_spec
+from streamgp.stream.late_labels import LateLabels
+from streamgp.stream.learner import StreamLearner
+from streamgp.stream.settings import StreamSettings
 
 HOUR, WARMUP = 3_600.0, 400
 MONDAY = 1_704_067_200.0  # 2024-01-01
@@ -153,3 +158,120 @@ def test_single_rows_chunks_and_resumed_runs_are_the_same(lags, tmp_path):
     paths = [model.forecast(30, X_future=np.full((30, 1), np.nan))["mean"].to_numpy() for model in (one, chunks)]
     assert_allclose(paths[0], paths[1], rtol=1e-9)
     assert chunks._learner.state.timetable.missed == one._learner.state.timetable.missed > 3_000
+
+
+def numbers(hours: np.ndarray) -> np.ndarray:
+    """Return seconds since 1970."""
+    return MONDAY + HOUR * np.asarray(hours, float)
+
+
+def settings(**options) -> StreamSettings:
+    return StreamSettings(make_spec("linear", **{"lags": LAGS} | options), 1, warmup=WARMUP, timed=True)
+
+
+@pytest.mark.parametrize("delay", [1, 7, 30])
+def test_labels_that_come_late_leave_what_labels_in_time_do(delay: int):
+    hours, X, y = stream(560)
+    keep = kept(len(y), 0.1)
+    X, y, times = X[keep], y[keep][:, None], numbers(hours[keep])
+    direct, learner = StreamLearner(settings()), StreamLearner(settings())
+    for _ in direct.learn(X, y, times):
+        pass
+    late = LateLabels(learner)
+    for i in range(len(y)):
+        assert len(list(late.predict(X[i : i + 1], times[i : i + 1]))) == 1
+        if i >= delay:
+            late.learn([i - delay], y[i - delay : i - delay + 1])
+        if i > WARMUP + delay:
+            # Rows that wait are no missed steps: so many rows and steps lie between the last one learnt and this one.
+            state, waiting = late.learner.state, i - late._learnt
+            after = np.rint((times[i] - state.timetable.last) / HOUR) - 1
+            assert state.timetable.before_each(times[i : i + 1], waiting)[0] == max(after - waiting, 0)
+    late.learn(range(len(y) - delay, len(y)), y[-delay:])
+    late.refresh()
+    x, then = X[:1], times[-1:] + 3 * HOUR
+    assert_allclose(late.predict_next(x, then).mean, direct.predict(x, then).mean, rtol=1e-9)
+    assert learner.state.timetable.missed == direct.state.timetable.missed
+
+
+def test_forecasts_after_missed_steps_begin_where_a_prediction_does():
+    hours, X, y = stream()
+    keep = kept(len(y), 0.05)
+    learner = StreamLearner(settings())
+    for _ in learner.learn(X[keep], y[keep][:, None], numbers(hours[keep])):
+        pass
+    then = numbers(hours[-1] + np.arange(1, 60))
+    for gap in (0, 1, 5, 30):
+        times = then[gap : gap + 26]
+        paths = learner.paths(np.zeros((26, 1)), times, 4_000)[:, :, 0]
+        at = learner.predict(np.zeros((1, 1)), times[:1])
+        error = float(at.std[0, 0]) / np.sqrt(4_000)
+        assert paths[:, 0].mean() == pytest.approx(float(at.mean[0, 0]), abs=5.0 * error)
+
+
+def test_a_column_of_dates_is_a_clock_as_stamps_are():
+    hours, X, y = stream()
+    keep = kept(len(y), 0.05)
+    hours, X, y = hours[keep], X[keep], y[keep]
+    table = pd.DataFrame({"when": stamps(hours), "x": X[:, 0]})
+    model = new(calendar="auto", lags="auto")
+    evaluate(model, table, y, progress=False)
+    state = model._learner.state
+    assert state.timetable.missed == int(keep.size - keep.sum()) and 24 in state.inputs.lags.lags
+    steps = np.flatnonzero(keep)[-1] - 24 + np.arange(25)
+    found = state.inputs.lags.last[-25:, 0]
+    came = keep[steps]
+    assert_array_equal(found[came], y[np.cumsum(keep)[steps[came]] - 1])
+
+
+def test_targets_that_are_learnt_apart_have_lags_of_so_many_steps_before():
+    hours, X, y = stream()
+    Y = np.column_stack([y, y[::-1]])
+    keep = kept(len(y), 0.05)
+    Y[[100, 450, 460], 0] = np.nan
+    model = new()
+    model.partial_fit(X[keep], Y[keep], times=stamps(hours[keep]))
+    parts = model._learner.state.models
+    assert len(parts) == 2
+    steps = len(y) - 25 + np.arange(25)
+    for e, part in enumerate(parts):
+        last = part.inputs.lags.last[:, 0]
+        assert_array_equal(last[keep[steps]], Y[steps[keep[steps]], e])
+
+
+def test_a_horizon_counts_the_rows_learnt():
+    hours, X, y = stream(560)
+    keep = kept(len(y), 0.05)
+    keep[-2] = False
+    model = new(horizon=3, lags=(1, 2), calendar="auto")
+    model.partial_fit(pd.DataFrame({"when": stamps(hours), "x": X[:, 0]})[keep], y[keep])
+    state = model._learner.state
+    assert_array_equal(state.inputs.lags.last[:, 0], y[keep][-3:])
+    assert state.timetable.missed == int(keep.size - keep.sum())
+
+
+def test_steps_ahead_are_steps_of_the_clock():
+    hours, X, y = stream(900)
+    keep = kept(len(y), 0.1, day=None)
+    hours, X, y = hours[keep], X[keep], y[keep]
+    result = scored(new(), X, y, hours, steps_ahead=5)
+    ahead = result.metrics["steps_ahead"]
+    origins, came = ahead["origins_every"], dict(zip(hours.tolist(), y.tolist(), strict=True))
+    assert ahead["seasons"] == [24, 168]
+    wanted: dict[int, list[float]] = {}
+    origin = int(hours[WARMUP - 1])
+    for hour in hours[WARMUP:].tolist():
+        if hour - origin > origins:  # it was due before this row, which is of no forecast
+            origin = hour
+            continue
+        step = hour - origin
+        if step <= 5:
+            before = [origin - 24 + step - 24 * k for k in range(40)]
+            naive = next((came[each] for each in before if each in came), None)
+            wanted.setdefault(step, []).append(np.nan if naive is None else came[hour] - naive)
+        if step == origins:
+            origin = hour
+    for entry in ahead["by_step"]:
+        errors = np.array(wanted[entry["step"]])
+        assert entry["judgement"]["rows"] == len(errors)
+        assert entry["naive"]["seasonal_24"]["rmse"] == pytest.approx(np.sqrt(np.mean(errors**2)), rel=1e-12)

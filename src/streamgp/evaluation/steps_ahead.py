@@ -106,8 +106,8 @@ class StepsAhead:
     ) -> RowsAhead:
         """Score the next rows, up to the next origin at most; NaN targets are not scored.
 
-        `times` are what their columns of times hold, and `clock` are their times by the stream's clock. A step of this
-        that had no row counts as one, and is not scored.
+        `times` are what their columns of times hold, and `clock` are their times by the stream's clock. A step of
+        this that had no row counts as one, and is not scored.
         """
         n = len(y)
         clock = np.full(n, np.nan) if clock is None else clock

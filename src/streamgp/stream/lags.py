@@ -23,7 +23,8 @@ class LaggedTargets:
     """The last targets learnt, and the rows of inputs widened by those that lie some fixed numbers of rows back.
 
     Lag l of a row is the target of the l-th row before it. For a row without a target stands what was predicted of
-    it, and so does it for a step of the clock without a row; rows that were skipped do not count otherwise. Every method reads only targets before the row that it widens. Targets
+    it, and for a step of the clock without a row what `streamgp.stream.missed_steps` says; without a clock rows that
+    were skipped do not count. Every method reads only targets before the row that it widens. Targets
     are given as later rows are to see them: see `Task.as_lags`.
 
     Parameters

@@ -1,9 +1,9 @@
-"""Steps of the clock that passed without a row: lags and forecasts count them, and something stands for their targets."""
+"""Steps of the clock that passed without a row: lags and forecasts count them, and their targets are stood in for."""
 
 from dataclasses import replace
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from streamgp.stream.batches import predict_rows
 from streamgp.stream.lags import LaggedTargets
@@ -31,8 +31,8 @@ def widened_after(
 ) -> Float[np.ndarray, "n v"]:
     """Return rows, `filled` without gaps and `X` as they came, with lags, each as if it were the next one.
 
-    Each comes after the steps without a row before it, of which so many rows that wait for a label are none; these are
-    known to the `lags`.
+    Each comes after the steps without a row before it, of which so many rows that wait for a label are none; these
+    are known to the `lags`.
     """
     clock = settings.clock(X, times)
     if not lags or state.timetable is None or clock is None or settings.horizon:
@@ -47,7 +47,7 @@ def widened_after(
 def leading_without(
     settings: StreamSettings, state: StreamState, X: np.ndarray, times: np.ndarray | None
 ) -> tuple[StreamState, int]:
-    """Return what is known once the steps before the next row have passed, and how many rows come before others do."""
+    """Return what is known once the steps before the next row have passed, and how many rows lie before others."""
     state, clock = with_missed(settings, state, X, times), settings.clock(X, times)
     if state.timetable is None or clock is None or not counts_steps(settings, state):
         return state, len(X)

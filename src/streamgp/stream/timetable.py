@@ -25,8 +25,8 @@ FARTHEST = 1e12  # steps from one row to the next
 class Timetable:
     """The steps of a clock, and how far they have come; no method changes it.
 
-    A step is open where a row usually comes: rows of working days have no Sundays to miss. Rows and clock are compared
-    from the first row on, so that rows out of order, or two of one time, make up for steps that were taken as missed.
+    A step is open where a row usually comes: rows of working days have no Sundays to miss. Rows and clock are
+    compared from the first row on, so that rows out of order, or two of one time, make up for steps taken as missed.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class Timetable:
 
     @classmethod
     def of(cls, times: Float[np.ndarray, " n"]) -> "Timetable | None":
-        """Return the timetable of these rows, in ascending order, before the first; None if their clock is unsteady."""
+        """Return the timetable of rows with these times, ascending, before the first; None of an unsteady clock."""
         every = np.diff(times)
         gaps = every[every > 0.0]
         if len(times) < FEWEST or np.mean(every <= 0.0) > MOST_SHARED or not is_steady(times):
@@ -139,7 +139,7 @@ class Timetable:
         return missed, replace(self, last=last, ahead=ahead, missed=total)
 
     def passed_to(self, time: float) -> "tuple[int, Timetable]":
-        """Return how many open steps had no row before the next one, and what is known once something stands for them."""
+        """Return how many open steps had no row before the next one, and what is known once they are passed over."""
         missed, after = self.along(np.array([time]))
         rows = int(missed[0])
         return rows, replace(self, ahead=self.ahead + rows, missed=after.missed) if rows else self
