@@ -124,6 +124,7 @@ def test_a_prediction_is_what_learning_the_row_would_have_said():
     assert_allclose(together, np.ravel(single), rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lags", [LAGS, (), "auto"])
 def test_single_rows_chunks_and_resumed_runs_are_the_same(lags, tmp_path):
     hours, X, y = stream()
@@ -169,6 +170,7 @@ def settings(**options) -> StreamSettings:
     return StreamSettings(make_spec("linear", **{"lags": LAGS} | options), 1, warmup=WARMUP, timed=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delay", [1, 7, 30])
 def test_labels_that_come_late_leave_what_labels_in_time_do(delay: int):
     hours, X, y = stream(560)
@@ -250,6 +252,7 @@ def test_a_horizon_counts_the_rows_learnt():
     assert state.timetable.missed == int(keep.size - keep.sum())
 
 
+@pytest.mark.slow
 def test_steps_ahead_are_steps_of_the_clock():
     hours, X, y = stream(900)
     keep = kept(len(y), 0.1, day=None)
