@@ -67,6 +67,7 @@ def read_metrics(path: Path) -> dict[str, Any]:
         "task": "regression",
         "skipped_rows": 0,
         "imputed_values": 0,
+        "missed_steps": None,
         "unlabelled_rows": 0,
         "outside_rows": 0,
         "flagged_rows": 0,

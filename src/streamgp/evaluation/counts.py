@@ -10,7 +10,7 @@ from streamgp.evaluation.metrics.judgement import Judgement, PairedLosses
 from streamgp.evaluation.regression import BASELINES, COVERAGE_LEVELS, SQUARED
 from streamgp.evaluation.regression_scores import QUANTILES
 from streamgp.evaluation.running_sums import Moments, PointErrors, ScoresInSums
-from streamgp.evaluation.seasonal import SeasonalNaive
+from streamgp.evaluation.seasonal import NO_CLOCK, Clock, SeasonalNaive
 from streamgp.numerics.arrays import AnyArray
 
 _SIDE = 24  # cells of the distribution function on each side of the median
@@ -223,12 +223,16 @@ class CountMetrics(ScoresInSums):
         """Score the next rows without counting them."""
         return score_counts(predictive, y, exposure)
 
-    def add(self, scores: CountScores, seasons: Iterable[int] | None = None) -> tuple[Column, Column]:
+    def add(
+        self, scores: CountScores, seasons: Iterable[int] | None = None, clock: Clock = NO_CLOCK
+    ) -> tuple[Column, Column]:
         """Count the next rows; return the predictions of them by persistence and by the running mean.
 
-        `seasons` are those of the stream, in rows, once they are known.
+        `seasons` are those of the stream, in rows, once they are known, and `clock` is what they are counted by.
         """
-        if self._seasonal.begin(seasons):  # with late labels some rows were scored before; they are not compared
+        if self._seasonal.begin(
+            seasons, clock.timetable
+        ):  # with late labels some rows were scored before; they are not compared
             names = (*BASELINES, *self._seasonal.errors)
             self._paired, self._baseline_deviance = PairedLosses(names), np.zeros(len(names))
         y, exposure = scores.y[:, 0], scores.exposure[:, 0]
@@ -237,7 +241,7 @@ class CountMetrics(ScoresInSums):
         self._total, self._exposure = float(totals[-1]), float(exposures[-1])
         rates = np.concatenate([self._rates, np.stack([y / exposure, totals / exposures], axis=1)])
         baselines, self._rates = rates[: len(y)] * exposure[:, None], rates[len(y) :]
-        seasonal = self._seasonal.next((y / exposure)[:, None], rates[: len(y), :1], len(self._rates))
+        seasonal = self._seasonal.next((y / exposure)[:, None], rates[: len(y), :1], len(self._rates), clock.times)
         score = slice(max(0, self.warmup - self.labelled_rows), None)
         self.rows += len(y)
         target = y[score]
@@ -257,14 +261,13 @@ class CountMetrics(ScoresInSums):
         self._covered += _covered(scores.pit_below[score], scores.pit[score]).sum(axis=0)
         return baselines[:, :1], baselines[:, 1:]
 
-    def add_unlabelled(self, scores: CountScores) -> tuple[Column, Column]:
+    def add_unlabelled(self, scores: CountScores, clock: Clock = NO_CLOCK) -> tuple[Column, Column]:
         """Count rows whose target is missing, which are not scored; return the baselines' predictions of them."""
         rows = len(scores.y)
         self.pass_over(rows)
         baselines = self._rates[:1] * scores.exposure
-        self._seasonal.next(
-            np.full((rows, 1), np.nan), np.repeat(self._rates[:1, :1], rows, axis=0), len(self._rates)
-        )
+        last = np.repeat(self._rates[:1, :1], rows, axis=0)
+        self._seasonal.next(np.full((rows, 1), np.nan), last, len(self._rates), clock.times)
         return baselines[:, :1], baselines[:, 1:]
 
     def result(self) -> dict[str, Any]:

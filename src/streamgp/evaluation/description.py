@@ -39,7 +39,7 @@ def describe(
     learnt
         How many rows came after the warm-up in those seconds.
     """
-    stream = seconds["stream"]
+    stream, timetable = seconds["stream"], learner.state.timetable
     return {
         "task": learner.spec.task,
         "model": learner.spec.model,
@@ -57,6 +57,7 @@ def describe(
         "seconds": dict(seconds),
         "rows_per_second": learnt / stream if learnt > 0 and stream > 0 else None,
         "imputed_values": learner.state.imputed_values,
+        "missed_steps": None if timetable is None else timetable.missed,
         "outside_rows": learner.state.outside_rows,
         "flagged_rows": learner.state.flagged_rows,
         "restarted_filters": len(learner.state.restarted),
@@ -198,6 +199,11 @@ def describe_unusual(
         found.append(skipped(skipped_rows, first_fault))
     if learner.state.imputed_values:
         found.append(f"filled {plural(learner.state.imputed_values, 'missing input')}")
+    if (timetable := learner.state.timetable) is not None and timetable.missed:
+        steps = plural(timetable.missed, "step")
+        found.append(
+            f"{steps} of the clock had no row: lags and seasons count {'it' if timetable.missed == 1 else 'them'}"
+        )
     if metrics.unlabelled_rows:
         found.append(f"predicted {plural(metrics.unlabelled_rows, 'row')} without {_missing(learner)}")
     if learner.state.flagged_rows:

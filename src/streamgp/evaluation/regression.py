@@ -11,7 +11,7 @@ from streamgp.evaluation.metrics.bands import interval_score
 from streamgp.evaluation.metrics.judgement import Judgement, PairedLosses
 from streamgp.evaluation.regression_scores import RegressionScores, score_regression
 from streamgp.evaluation.running_sums import Moments, PointErrors, ScoresInSums
-from streamgp.evaluation.seasonal import SeasonalNaive
+from streamgp.evaluation.seasonal import NO_CLOCK, Clock, SeasonalNaive
 from streamgp.likelihoods import NumericPredictive
 
 COVERAGE_LEVELS = (50, 90, 95)
@@ -81,13 +81,14 @@ class RegressionMetrics(ScoresInSums):
         beforehand: np.ndarray | None = None,
         times: np.ndarray | None = None,
         seasons: Iterable[int] | None = None,
+        clock: Clock = NO_CLOCK,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Count the next rows; return the predictions of them by persistence and by the running mean, (n, E) each.
 
         Some of the targets may be missing, NaN: a row counts for those that are there, and jointly if all are.
         `flagged` marks those that the model set aside as outliers, `beforehand` is what `values_known` gave, and
         `times` are those of the rows, where they have any; `seasons` are those of the stream, in rows, once they are
-        known.
+        known, and `clock` is what they are counted by.
         """
         y = scores.y
         there = ~np.isnan(y)
@@ -104,9 +105,11 @@ class RegressionMetrics(ScoresInSums):
             self._seen[e] = self._seen[e].add(came)
         baselines = np.concatenate([self._baselines, known])
         (persistence, running), self._baselines = np.moveaxis(baselines[: len(y)], 1, 0), baselines[len(y) :]
-        if self._seasonal.begin(seasons):  # with late labels some rows were scored before; they are not compared
+        if self._seasonal.begin(
+            seasons, clock.timetable
+        ):  # with late labels some rows were scored before; they are not compared
             self._paired = [PairedLosses((*BASELINES, *self._seasonal.errors)) for _ in self.targets]
-        seasonal = self._seasonal.next(y, persistence, len(self._baselines))
+        seasonal = self._seasonal.next(y, persistence, len(self._baselines), clock.times)
         whole = there.all(1)
         joint = whole & (self.labelled_rows + np.cumsum(whole) > self.warmup)
         is_usual = np.ones(len(y), bool) if flagged is None else ~flagged
@@ -147,12 +150,12 @@ class RegressionMetrics(ScoresInSums):
         self._energy += float(np.sum(scores.energy[joint]))
         return persistence, running
 
-    def add_unlabelled(self, scores: RegressionScores) -> tuple[np.ndarray, np.ndarray]:
+    def add_unlabelled(self, scores: RegressionScores, clock: Clock = NO_CLOCK) -> tuple[np.ndarray, np.ndarray]:
         """Count rows whose target is missing, which are not scored; return the baselines' predictions of them."""
         rows = len(scores.y)
         self.pass_over(rows)
         baselines = np.repeat(self._baselines[:1], rows, axis=0)
-        self._seasonal.next(scores.y, baselines[:, 0], len(self._baselines))
+        self._seasonal.next(scores.y, baselines[:, 0], len(self._baselines), clock.times)
         return baselines[:, 0], baselines[:, 1]
 
     def result(self) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from streamgp.evaluation.ordinal import OrdinalMetrics, OrdinalScores
 from streamgp.evaluation.references import Experts
 from streamgp.evaluation.regression import RegressionMetrics
 from streamgp.evaluation.regression_scores import RegressionScores, values_known
+from streamgp.evaluation.seasonal import Clock
 from streamgp.evaluation.steps_ahead import RowsAhead
 from streamgp.numerics.precision import in_float64
 from streamgp.stream.learner import StreamLearner
@@ -75,19 +76,22 @@ def score_rows(
     if codes := learner.categories.encoded:  # numbers without order
         X = X.copy()
         X[:, codes] = np.nan
+    clock = Clock(learner.settings.clock(rows.X, rows.times), learner.latest_fit.timetable)
     if np.isfinite(y).all():
         scores = metrics.score(predictive, y, *exposed)
         if isinstance(metrics, CountMetrics):
-            return scores, metrics.add(scores, learner.seasons)
+            return scores, metrics.add(scores, learner.seasons, clock)
         if not isinstance(metrics, RegressionMetrics):
             return scores, metrics.add(scores)
         known = values_known(predictive, scores, X)
-        return scores, metrics.add(scores, flagged, known, rows.times, learner.seasons)
+        return scores, metrics.add(scores, flagged, known, rows.times, learner.seasons, clock)
     scores: Any = _drop_target_scores(metrics.score(predictive, np.where(np.isnan(y), 0.0, y), *exposed), y)
     # Some targets of the row are observed.
     if isinstance(metrics, RegressionMetrics) and np.isfinite(y).any():
         known = values_known(predictive, scores, X)
-        return scores, metrics.add(scores, flagged, known, rows.times, learner.seasons)
+        return scores, metrics.add(scores, flagged, known, rows.times, learner.seasons, clock)
+    if isinstance(metrics, RegressionMetrics | CountMetrics):
+        return scores, metrics.add_unlabelled(scores, clock)
     return scores, metrics.add_unlabelled(scores)
 
 

@@ -4,12 +4,13 @@ What one would use instead of a model where targets have seasons (Hyndman and At
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from streamgp.evaluation.running_sums import PointErrors
+from streamgp.stream.timetable import Timetable
 
 SEASONAL = "seasonal_"  # with a number of rows, the name of the baseline that repeats the target so far back
 
@@ -17,6 +18,26 @@ SEASONAL = "seasonal_"  # with a number of rows, the name of the baseline that r
 def seasonal_name(season: int) -> str:
     """Return the name of the baseline of a season of so many rows."""
     return f"{SEASONAL}{season}"
+
+
+class Clock(NamedTuple):
+    """The times (n,) of rows by a stream's clock, where it has one, and its timetable, once that is known."""
+
+    times: np.ndarray | None = None
+    timetable: Timetable | None = None
+
+
+NO_CLOCK = Clock()
+
+
+def with_missed(
+    y: Float[np.ndarray, "n e"], missed: Int[np.ndarray, " n"]
+) -> tuple[Float[np.ndarray, "m e"], Int[np.ndarray, " n"]]:
+    """Return targets with NaN for the steps of the clock that were missed before each, and where they are then."""
+    places = np.arange(len(y)) + np.cumsum(missed)
+    found = np.full((len(y) + int(missed.sum()), y.shape[1]), np.nan)
+    found[places] = y
+    return found, places
 
 
 def usual_change(past: Float[np.ndarray, "n e"], step: int) -> Float[np.ndarray, " e"]:
@@ -40,8 +61,8 @@ class SeasonalNaive:
     """The last targets, what they were a season before each row, and how far off that was.
 
     With a horizon h, or labels h rows late, the targets of the last h rows are not known: then it is as many seasons
-    before as it takes. For a missing target stands that of a season before it. Where there is none, or before the
-    stream began, the last one known stands in.
+    before as it takes. For a missing target stands that of a season before it, and so it does for a step of the clock
+    without a row. Where there is none, or before the stream began, the last one known stands in.
 
     Parameters
     ----------
@@ -60,17 +81,26 @@ class SeasonalNaive:
         self._kept = max(kept, 1)
         # The last targets that each season needs; until the seasons are known, one array of all that are kept.
         self._pasts = [np.full((0, targets), np.nan)]
+        # When the rows that are kept came; afterwards nothing.
+        self._times = np.zeros(0)
+        # Which of the last steps had a row; until the seasons are known, all.
+        self._came = np.zeros(0, bool)
+        self._timetable: Timetable | None = None
 
-    def begin(self, seasons: Iterable[int] | None) -> bool:
-        """Take in which seasons there are, each of so many rows; the first call that knows them counts.
+    def begin(self, seasons: Iterable[int] | None, timetable: Timetable | None = None) -> bool:
+        """Take in which seasons there are, each of so many rows, and the timetable by which these are counted.
 
-        Return whether it was that one, and there are some: the baselines to compare with are others from here on.
+        The first call that knows the seasons counts. Return whether it was that one, and there are some: the
+        baselines to compare with are others from here on.
         """
         if seasons is None or self.seasons is not None:
             return False
         self.seasons = seasons = tuple(seasons)
         names, (past,) = [seasonal_name(season) for season in seasons], self._pasts
         targets = past.shape[1]
+        self._timetable = None if timetable is None else timetable.restarted()
+        past, places = with_missed(past, self._missed(self._times))
+        self._came, self._times = _flags(places, len(past)), np.zeros(0)
         self.errors, self.unflagged = (
             {name: [PointErrors() for _ in range(targets)] for name in names} for _ in range(2)
         )
@@ -79,22 +109,48 @@ class SeasonalNaive:
         return bool(seasons)
 
     def next(
-        self, y: Float[np.ndarray, "n e"], persistence: Float[np.ndarray, "n e"], horizon: int
+        self,
+        y: Float[np.ndarray, "n e"],
+        persistence: Float[np.ndarray, "n e"],
+        horizon: int,
+        times: Float[np.ndarray, " n"] | None = None,
     ) -> Float[np.ndarray, "s n e"]:
-        """Return what each season says of the next rows, and take in their targets, NaN where missing."""
+        """Return what each season says of the next rows, and take in their targets, NaN where missing.
+
+        `times` are those of the rows by the stream's clock, where it has one.
+        """
+        times = np.full(len(y), np.nan) if times is None else times
         if self.seasons is None:
             self._pasts = [np.concatenate([self._pasts[0], y])[-self._kept :]]
+            self._times = np.concatenate([self._times, times])[-self._kept :]
             return np.empty((0, *y.shape))
         found = np.empty((len(self.seasons), *y.shape))
+        y, places = with_missed(y, self._missed(times))
+        came = np.concatenate([self._came, _flags(places, len(y))])
+        # A target is known so many rows later.
+        number = np.cumsum(came)
+        known = np.searchsorted(number, number[len(self._came) + places] - horizon, side="right") - 1
         for which, season in enumerate(self.seasons):
-            lag = season * -(-horizon // season)
             past = self._pasts[which]
             every = carried_on(np.concatenate([past, y]), season)
-            at = len(past) - lag + np.arange(len(y))
+            at, latest = len(past) + places, known + len(past) - len(self._came)
+            at = at - season * -(-(at - latest) // season)
             before = np.where((at >= 0)[:, None], every[np.maximum(at, 0)], np.nan)
             found[which] = np.where(np.isnan(before), persistence, before)
-            self._pasts[which] = every[-lag:].copy()
+            self._pasts[which] = every[-self._reach(season, horizon) :].copy()
+        self._came = came[-max((self._reach(season, horizon) for season in self.seasons), default=1) :].copy()
         return found
+
+    def _missed(self, times: Float[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+        """Return how many steps of the clock had no row before each of the next rows, and note these."""
+        if self._timetable is None:
+            return np.zeros(len(times), np.int64)
+        missed, self._timetable = self._timetable.along(times)
+        return missed
+
+    def _reach(self, season: int, horizon: int) -> int:
+        """Return how many of the last steps are kept: one season more where a clock may have missed steps."""
+        return season * -(-horizon // season) + (season if horizon > 1 and self._timetable is not None else 0)
 
     def add(self, e: int, errors: Float[np.ndarray, "s n"], usual: Bool[np.ndarray, " n"]) -> None:
         """Count the errors of scored rows of a target; `usual` are not flagged as outliers."""
@@ -124,6 +180,9 @@ class SeasonalNaive:
             "scales": self.scales.copy(),
             "kept": self._kept,
             "pasts": [past.copy() for past in self._pasts],
+            "times": self._times.copy(),
+            "came": self._came.copy(),
+            "timetable": self._timetable,
             **sums,
         }
 
@@ -133,8 +192,16 @@ class SeasonalNaive:
         found = cls(len(tree["scales"]), tree["kept"])
         found.begin(tree["seasons"])
         found.scales, found._pasts = tree["scales"].copy(), [past.copy() for past in tree["pasts"]]
+        found._times, found._came, found._timetable = tree["times"].copy(), tree["came"].copy(), tree["timetable"]
         for which in ("errors", "unflagged"):
             for name, errors in tree[which].items():
                 for each, stored in zip(getattr(found, which)[name], errors, strict=True):
                     vars(each).update(stored)
         return found
+
+
+def _flags(places: Int[np.ndarray, " n"], steps: int) -> Bool[np.ndarray, " m"]:
+    """Return which of so many steps are at these places."""
+    found = np.zeros(steps, bool)
+    found[places] = True
+    return found

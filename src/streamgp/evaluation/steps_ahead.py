@@ -84,36 +84,54 @@ class StepsAhead:
         self._clock = np.full((0, 0), np.nan)  # the last times of each column of times
         self._energy = np.zeros(2)  # forecasts whose targets all came, and their energy scores
 
-    def rows_to_origin(self, learner: StreamLearner) -> int:
-        """Return how many rows may be learnt in one go; at an origin the forecast is made first."""
+    def rows_to_origin(self, learner: StreamLearner, clock: Float[np.ndarray, " n"] | None = None) -> int:
+        """Return how many rows may be learnt in one go; at an origin the forecast is made first.
+
+        `clock` has the times of the next rows by the stream's clock, where it has one.
+        """
         if not learner.is_warmed_up:
             return learner.warmup
         if not self._at:
             self._forecast(learner)
-        return self._every - self._at
+        if clock is None:
+            return self._every - self._at
+        last = np.flatnonzero(self._steps_of(clock) >= self._every - 1)
+        return int(last[0]) + 1 if len(last) else len(clock)
 
-    def add(self, y: Float[np.ndarray, "n e"], times: Float[np.ndarray, "n c"] | None = None) -> RowsAhead:
+    def add(
+        self,
+        y: Float[np.ndarray, "n e"],
+        times: Float[np.ndarray, "n c"] | None = None,
+        clock: Float[np.ndarray, " n"] | None = None,
+    ) -> RowsAhead:
         """Score the next rows, up to the next origin at most; NaN targets are not scored.
 
-        `times` are what their columns of times hold.
+        `times` are what their columns of times hold, and `clock` are their times by the stream's clock. A step of
+        this that had no row counts as one, and is not scored.
         """
         n = len(y)
+        clock = np.full(n, np.nan) if clock is None else clock
         found = RowsAhead(np.zeros(n, np.int64), *(np.full((n, len(self.targets)), np.nan) for _ in NAMES))
-        if len(self._paths):
-            at = slice(self._at, min(self._at + n, self.steps))
-            if (ahead := at.stop - at.start) > 0:
-                for every, some in zip(found, self._score(at, y[:ahead]), strict=True):
-                    every[:ahead] = some
-                self._came[at] = y[:ahead]
-                if at.stop == self.steps:
-                    self._end()
-            self._at = (self._at + n) % self._every
+        if len(self._paths) and n:
+            steps = self._steps_of(clock)
+            within = steps < self.steps
+            if within.any():
+                for every, some in zip(found, self._score(steps[within], y[within]), strict=True):
+                    every[within] = some
+                self._came[steps[within]] = y[within]
+            if self._at < self.steps <= steps[-1] + 1:
+                self._end()
+            self._at = (int(steps[-1]) + 1) % self._every if steps[-1] < self._every else 0
         self._seen += n
-        self._baselines.take_in(y)
+        self._baselines.take_in(y, clock)
         if times is not None:
             before = self._clock if len(self._clock) else times[:0]
             self._clock = np.concatenate([before, times])[-_TIMES:]
         return found
+
+    def _steps_of(self, clock: Float[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+        """Return which steps of this forecast the next rows are, from 0: beyond the last one they are of none."""
+        return self._at + np.cumsum(1 + self._baselines.missed(clock)) - 1
 
     def result(self) -> dict[str, Any]:
         """Return the scores: ``by_step`` has an entry for each step, of several targets for each step and target."""
@@ -148,7 +166,7 @@ class StepsAhead:
     def _forecast(self, learner: StreamLearner) -> None:
         """Forecast all steps from here."""
         lags = [lag for lag in learner.spec.lags if lag >= SHORTEST_SEASON]
-        self._baselines.forecast(sorted(learner.seasons or lags[-1:]))
+        self._baselines.forecast(sorted(learner.seasons or lags[-1:]), learner.latest_fit.timetable)
         self._scores.begin(self._baselines.names)
         self._every = rows_between_origins(self.steps, self._baselines.seasons)
         inputs = np.full((self.steps, learner.num_inputs), np.nan)
@@ -157,21 +175,23 @@ class StepsAhead:
             inputs[:, dates] = _going_on(self._clock, self.steps)
         if self._known is not None:
             known = self._known[self._seen : self._seen + self.steps]
-            inputs[: len(known)] = np.where(np.isnan(known), inputs[: len(known)], known)
+            clock = None if learner.timed else learner.settings.clock(known, None)
+            steps = np.arange(len(known)) if clock is None else self._steps_of(clock)
+            known, steps = known[steps < self.steps], steps[steps < self.steps]
+            inputs[steps] = np.where(np.isnan(known), inputs[steps], known)
         self._paths = learner.paths(inputs, None, PATHS)
         self._scale = np.asarray(learner.target_scale, dtype=np.float64)
         self._came[:] = np.nan
 
-    def _score(self, at: slice, y: Float[np.ndarray, "n e"]) -> RowsAhead:
+    def _score(self, at: Int[np.ndarray, " n"], y: Float[np.ndarray, "n e"]) -> RowsAhead:
         drawn = self._paths[:, at]
         mean, std = drawn.mean(axis=0), drawn.std(axis=0, ddof=1)
         crps = crps_ensemble(np.moveaxis(drawn, 0, -1), np.where(np.isfinite(y), y, mean))
         ends = [np.quantile(drawn, [0.5 - level / 200.0, 0.5 + level / 200.0], axis=0) for level in LEVELS]
         inside = np.stack([(low <= y) & (y <= high) for low, high in ends])
         usual = np.broadcast_to(self._baselines.scales, y.shape)
-        step = np.arange(at.start, at.stop)
-        self._scores.add(step, y, mean, crps, inside, self._baselines.naive(at), usual)
-        return RowsAhead(step + 1, mean, std, *np.quantile(drawn, list(QUANTILES.values()), axis=0))
+        self._scores.add(at, y, mean, crps, inside, self._baselines.naive(at), usual)
+        return RowsAhead(at + 1, mean, std, *np.quantile(drawn, list(QUANTILES.values()), axis=0))
 
     def _end(self) -> None:
         """Score a forecast as a whole, once all its targets are in."""

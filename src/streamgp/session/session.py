@@ -123,14 +123,15 @@ class Session:
         learner, at, n = self.learner, 0, len(rows.X)
         while at < n:
             by_experts = learner.predicts_by_fit
-            most = n if self.horizons is None else self.horizons.rows_to_origin(learner)
+            most = n if self.horizons is None else self.horizons.rows_to_origin(learner, _clock(learner, rows, at))
             part = cut(rows, slice(at, at + most))
             info = next(learner.learn(part.X, part.y, part.times))
             part = cut(part, slice(len(info.outside)))
             scored = self.score(info, part, by_experts, start=at, flagged=_find_flagged(learner, info))
             if self.horizons is not None:
                 times = part.X[:, learner.settings.categories.dates]
-                scored = scored._replace(ahead=self.horizons.add(part.y, times))
+                ahead = self.horizons.add(part.y, times, _clock(learner, part))
+                scored = scored._replace(ahead=ahead)
             yield scored
             at += len(part.X)
 
@@ -280,6 +281,12 @@ class _Made(NamedTuple):
 
 
 _OPTIONAL = ("bands", "alarms", "horizons", "arrivals", "trees")
+
+
+def _clock(learner: StreamLearner, rows: Chunk, start: int = 0) -> np.ndarray | None:
+    """Return the times of rows from one of them on by the stream's clock, where it has one."""
+    times = learner.settings.clock(rows.X, rows.times)
+    return None if times is None else times[start:]
 
 
 def _find_flagged(learner: StreamLearner, info: Info) -> np.ndarray | None:

@@ -7,13 +7,13 @@ matter as far as they fall within most of the cycles.
 import numpy as np
 from jaxtyping import Float
 
-MINUTE, HOUR, DAY = 60.0, 3_600.0, 86_400.0
+MINUTE, HOUR, DAY, WEEK = 60.0, 3_600.0, 86_400.0, 604_800.0
 # Of each cycle its length in seconds, and the fewest rows that it must have: an hour of four quarters is no season.
 CYCLES = {
     "minute": (MINUTE, 12),
     "hour": (HOUR, 12),
     "day": (DAY, 4),
-    "week": (7.0 * DAY, 4),
+    "week": (WEEK, 4),
     "year": (365.2425 * DAY, 4),
 }
 EPOCH = 1e7  # seconds from 1970; times nearer to it are taken for plain numbers

@@ -15,6 +15,7 @@ from streamgp.stream.correlation import learn_forecast
 from streamgp.stream.forecast_queue import Origins
 from streamgp.stream.gains import MEASURED_EVERY
 from streamgp.stream.inputs import MOVED, USUAL, ReadRows, StreamInputs
+from streamgp.stream.missed_steps import counts_steps
 from streamgp.stream.renewal import next_renewal, with_rows
 from streamgp.stream.rows import RawRows
 from streamgp.stream.settings import StreamSettings
@@ -85,6 +86,8 @@ class Driver:
         self._row = engine if isinstance(engine, RowEngine) else None
         self._inputs, self._origins, self._forecasts = state.inputs, state.origins, state.forecasts
         self._range, self._correlation = state.target_range, state.correlation
+        self._timetable, self._counts_steps = state.timetable, counts_steps(settings, state)
+        self._last_time = np.nan if state.timetable is None else state.timetable.last
         self._given: np.ndarray | None = None  # the array of the last row asked for by itself
         self._seen: Seen | None = None  # what was in it, if it can be taken
         self._owns_levels = False  # whether nothing else knows what is known here of levels
@@ -105,13 +108,36 @@ class Driver:
         """Return after how many rows of the stream something may be due."""
         return 0 if self._row is None else self.rows + max_batch(self._settings, self._state)
 
-    def takes(self, X: Float[np.ndarray, "1 d"]) -> bool:
-        """Return whether a row can be taken by itself: nothing is beyond the bounds, or the stream's first gap."""
+    def takes(self, X: Float[np.ndarray, "1 d"], times: np.ndarray | None, waiting: int = 0) -> bool:
+        """Return whether a row can be taken by itself, after so many that wait for a label.
+
+        Nothing is beyond the bounds, or the stream's first gap, and no step of the clock had no row.
+        """
+        if self._counts_steps and self._misses(X, times, waiting):
+            return False
         if not self._has_seen(X):
             raw = X.copy()
             read = self._read_singly(self._inputs.coded(raw))
             self._given, self._seen = X, None if read is None else self._prepared(raw, read, self._unknown)
         return self._seen is not None
+
+    def _misses(self, X: Float[np.ndarray, "1 d"], times: np.ndarray | None, waiting: int) -> bool:
+        """Return whether steps before a row had none."""
+        timetable, clock = self._timetable, self._settings.clock(X, times)
+        if timetable is None or clock is None or timetable.follows(self._last_time, float(clock[0])):
+            return False
+        return bool(replace(timetable, last=self._last_time).before_each(clock, waiting)[0])
+
+    def _move_on(self, X: Float[np.ndarray, "n d"], times: np.ndarray | None) -> None:
+        """Move the clock on by rows that came."""
+        timetable, clock = self._timetable, self._settings.clock(X, times)
+        if timetable is None or clock is None:
+            return
+        if len(clock) == 1 and timetable.follows(self._last_time, float(clock[0])):
+            self._last_time = float(clock[0])
+        else:
+            self._timetable = replace(timetable, last=self._last_time).along(clock)[1]
+            self._last_time = self._timetable.last
 
     def _read_singly(self, X: Float[np.ndarray, "1 d"]) -> tuple[ReadRows, StreamInputs] | None:
         """Read a row with numbers for codes, and fill its gaps; None if it cannot be taken by itself."""
@@ -134,6 +160,7 @@ class Driver:
     def pass_over(self, X: Float[np.ndarray, "1 d"], times: np.ndarray | None) -> AnyPredictive:
         """Return the same of a row that is taken by itself, and has no target: as a lag its mean stands for that."""
         predictive, seen = self.predict(X, times), self._see(X, self._unknown)
+        self._move_on(X, times)
         if not seen.read.are_whole:
             self._imputed += int(np.isnan(X).sum())
         if self._needs_targets:
@@ -245,6 +272,7 @@ class Driver:
             self._inputs = replace(self._inputs, lags=lags.learn(stand, outliers))
             if self._state.recent is not None:
                 self._unkept.append((seen.read.X, stand))
+        self._move_on(rows.X, rows.times)
         self.rows += n
         self.is_due = self.rows == self._ends_at or (self._row is not None and self._row.is_due)
         if self.rows % SETTLED_EVERY == 0:
@@ -325,12 +353,14 @@ class Driver:
         self._settle()
         state, model_state = self._state, self._engine.flush()
         restarted = self._engine.restarted if state.is_warmed_up else frozenset()
+        timetable = self._timetable and replace(self._timetable, last=self._last_time)
         return replace(
             state,
             inputs=self._inputs,
             origins=self._origins,
             forecasts=self._forecasts,
             target_range=self._range,
+            timetable=timetable,
             correlation=self._correlation,
             model_state=model_state,
             imputed_values=state.imputed_values + self._imputed,

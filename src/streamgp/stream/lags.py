@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from streamgp.numerics.arrays import AnyArray
 from streamgp.numerics.checkpoint.encoding import register
 from streamgp.stream.lag_outliers import OutlierMemory
-from streamgp.stream.passed_rows import PassedRows
+from streamgp.stream.passed_rows import PassedRows, carried_over
 
 
 def lag_names(targets: Sequence[str], lags: Sequence[int]) -> list[str]:
@@ -23,7 +23,8 @@ class LaggedTargets:
     """The last targets learnt, and the rows of inputs widened by those that lie some fixed numbers of rows back.
 
     Lag l of a row is the target of the l-th row before it. For a row without a target stands what was predicted of
-    it; rows that were skipped do not count. Every method reads only targets before the row that it widens. Targets
+    it, and for a step of the clock without a row what `streamgp.stream.missed_steps` says; without a clock rows that
+    were skipped do not count. Every method reads only targets before the row that it widens. Targets
     are given as later rows are to see them: see `Task.as_lags`.
 
     Parameters
@@ -31,7 +32,7 @@ class LaggedTargets:
     lags
         How many rows to look back, ascending; none leaves all rows as they are.
     last
-        The last targets, as many as the longest lag, oldest first; NaN before the first row.
+        The last targets, one more than the longest lag, oldest first; NaN before the first row.
     outliers
         What is known of those of them that were outliers.
     fill
@@ -50,8 +51,8 @@ class LaggedTargets:
     exposed: bool = False
 
     def check_restored(self) -> None:
-        """Raise ValueError if there are not as many targets as the longest lag."""
-        if min(self.lags, default=1) < 1 or len(self.last) != max(self.lags, default=0):
+        """Raise ValueError if there are not as many targets as the longest lag asks for."""
+        if min(self.lags, default=1) < 1 or len(self.last) != _kept(self.lags):
             raise ValueError(f"expected the last targets for the lags {self.lags}, got {len(self.last)}")
 
     def __bool__(self) -> bool:
@@ -61,7 +62,7 @@ class LaggedTargets:
     @classmethod
     def empty(cls, lags: tuple[int, ...], num_targets: int, exposed: bool = False) -> "LaggedTargets":
         """Return what is known before any row."""
-        last = np.full((max(lags, default=0), num_targets), np.nan)
+        last = np.full((_kept(lags), num_targets), np.nan)
         return cls(lags, last, OutlierMemory.empty(num_targets), np.zeros(num_targets), exposed)
 
     def emptied(self) -> "LaggedTargets":
@@ -106,7 +107,19 @@ class LaggedTargets:
         whole, places = passed.whole(y, max(self.lags)), passed.places(len(X))
         ends = [lag - own for lag in self.lags]
         known = np.concatenate([self._filled, whole])
-        return self._joined(X, *(known[places + max(self.lags) - end] for end in ends))
+        return self._joined(X, *(known[places + len(self.last) - end] for end in ends))
+
+    def widen_after(
+        self, X: Float[np.ndarray, "n d"], missed: Int[np.ndarray, " n"], stand: Float[np.ndarray, "m e"]
+    ) -> Float[np.ndarray, "n w"]:
+        """Return rows as `widen_next` does, each after so many of the rows for whose targets something stands."""
+        known = np.concatenate([self._filled, stand])
+        past = known[len(self.last) + missed[:, None] - np.array(self.lags)]
+        return self._joined(X, past.reshape(len(X), -1))
+
+    def carried(self, rows: int) -> Float[np.ndarray, "n e"]:
+        """Return what stands for the targets of the next rows, if they do not come."""
+        return carried_over(self.last, max(self.lags), rows)
 
     def learn(self, y: Float[np.ndarray, "n e"], outliers: OutlierMemory | None = None) -> "LaggedTargets":
         """Return what is known after the rows with the targets `y`.
@@ -149,3 +162,8 @@ class LaggedTargets:
         """Return rows with columns of lags in their place."""
         at = X.shape[1] - self.exposed
         return np.concatenate([X[:, :at], *past, X[:, at:]], axis=1)
+
+
+def _kept(lags: tuple[int, ...]) -> int:
+    """Return how many targets are kept: of the last one it is known what it was a season before."""
+    return max(lags) + 1 if lags else 0

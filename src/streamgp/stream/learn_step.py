@@ -18,6 +18,7 @@ from streamgp.stream.doubts import surprised, with_surprises
 from streamgp.stream.driver import Driver, max_batch
 from streamgp.stream.forecast_queue import Forecasts
 from streamgp.stream.gains import fill_next, with_due_gains, with_measured_gains
+from streamgp.stream.missed_steps import leading_without, moved_on, widened_after
 from streamgp.stream.renewal import renewed
 from streamgp.stream.rows import RawRows
 from streamgp.stream.settings import StreamSettings
@@ -44,8 +45,9 @@ def predict_next(
     settings: StreamSettings, state: StreamState, X: np.ndarray, times: np.ndarray | None
 ) -> AnyPredictive:
     """Predict each row as if it were the next one, in the units of the targets; inputs may be missing (NaN)."""
-    X, extra = fill_next(settings, state, X)
-    return predict_rows(settings, state, state.inputs.lags.widen_next(X), times, extra)
+    filled, extra = fill_next(settings, state, X)
+    wide = widened_after(settings, state, state.inputs.lags, filled, X, times)
+    return predict_rows(settings, state, wide, times, extra)
 
 
 @in_float64
@@ -59,7 +61,7 @@ def predict_after(
     """
     n, ahead = len(rows.X), len(unlearnt)
     X, extra = fill_next(settings, state, rows.X)
-    wide = state.inputs.lags.learn(unlearnt).widen_next(X)
+    wide = widened_after(settings, state, state.inputs.lags.learn(unlearnt), X, rows.X, rows.times, ahead)
     times, then = rows.times, state
     steps = ahead + 1.0 + (np.arange(n) if following else np.zeros(n))
     if times is None and (ahead or (following and n > 1)):  # a stream that counts rows has a step for each
@@ -80,10 +82,11 @@ def _described(state: StreamState, predictive: AnyPredictive) -> Info:
 def next_batch(settings: StreamSettings, state: StreamState, rows: RawRows) -> tuple[StreamState, RawRows, Learn]:
     """Return as many of the leading rows as go together, and how they are learnt from the state returned.
 
-    There is at least one, and none beyond the next boundary. Each has a target, or none has; a row with the first
-    label of a class comes alone. Call it inside `float64`.
+    There is at least one, and none beyond the next boundary, or after steps of the clock without a row but the first.
+    Each has a target, or none has; a row with the first label of a class comes alone. Call it inside `float64`.
     """
     n = min(len(rows.X), max_batch(settings, state))
+    state, n = leading_without(settings, state, rows.X[:n], None if rows.times is None else rows.times[:n])
     unlabelled = _has_nan(rows.y[:n])
     if unlabelled[0]:
         n = leading(unlabelled)
@@ -118,7 +121,8 @@ def _pass_over(settings: StreamSettings, state: StreamState, rows: RawRows, prog
         X, extra = fill_next(settings, state, rows.X)
         wide = state.inputs.lags.widen(X, rows.y)  # no row of a batch is a lag of another
         info = _described(state, predict_rows(settings, state, wide, rows.times, extra))
-    counted = replace(state, imputed_values=state.imputed_values + int(np.isnan(rows.X).sum()))
+    counted = moved_on(settings, state, rows.X, rows.times)
+    counted = replace(counted, imputed_values=state.imputed_values + int(np.isnan(rows.X).sum()))
     if state.rows and (_looking_back(settings, state) or state.recent is not None):
         expected = settings.task.expected_lags(info.predictive, rows.X)
         known = settings.task.as_lags(rows.y, rows.X)

@@ -190,12 +190,12 @@ class StreamLearner:
 
     def predict_next(self, X: np.ndarray, times: np.ndarray | None) -> AnyPredictive:
         """Predict the same on the scale that is learnt."""
-        driver = self._taking(X, begins=False)
+        driver = self._taking(X, times, begins=False)
         return predict_next(self.settings, self.state, X, times) if driver is None else driver.predict(X, times)
 
     def predict_after(self, rows: RawRows, unlearnt: np.ndarray, *, following: bool = True) -> Info:
         """Predict rows after others that were not learnt: see `streamgp.stream.learn_step.predict_after`."""
-        driver = self._taking(rows.X, begins=False)
+        driver = self._taking(rows.X, rows.times, len(unlearnt), begins=False)
         if driver is None:
             return predict_after(self.settings, self.state, rows, unlearnt, following=following)
         return self._described(driver.predict_after(rows.X, rows.times, unlearnt))
@@ -250,9 +250,10 @@ class StreamLearner:
         Targets are on the scale that is learnt. Rows with a target missing are predicted and nothing else. The rows
         that are learnt have a target, or none has; a row with the first label of a class comes alone.
         """
-        driver = self._taking(rows.X[:1]) if self._steps_from(rows) else None
+        first = rows.part(slice(1))
+        driver = self._taking(first.X, first.times) if self._steps_from(rows) else None
         if driver is not None:
-            return self._step_alone(driver, rows.part(slice(1)), predicts=predicts)
+            return self._step_alone(driver, first, predicts=predicts)
         with float64():
             state, batch, learn = next_batch(self.settings, self.state, rows)
             self.state, info = learn(self.settings, state, batch, self.progress)
@@ -283,7 +284,7 @@ class StreamLearner:
     def predict_one(self, x: np.ndarray, time: float = np.nan) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and standard deviation (E,) of one row after the warm-up; `learn_one` of it is then cheap."""
         X, times = x[None], _stamp(self.timed, time)
-        driver = self._taking(X)
+        driver = self._taking(X, times)
         if driver is not None and self.settings.target_map.changes_nothing:
             mean, std = driver.moments(X, times)
             return mean[0], std[0]
@@ -313,7 +314,7 @@ class StreamLearner:
 
     def _learn_one(self, x: np.ndarray, y: np.ndarray, time: float, *, predicts: bool) -> Info:
         X, times, target_map = x[None], _stamp(self.timed, time), self.settings.target_map
-        driver = self._taking(X) if _all_or_none(y) else None
+        driver = self._taking(X, times) if _all_or_none(y) else None
         if driver is None:
             return next(self.learn(X, y[None], times))
         info = self._step_alone(driver, RawRows(X, target_map.learnt(y[None]), times), predicts=predicts)
@@ -328,8 +329,12 @@ class StreamLearner:
     def _learns_singly(self) -> bool:
         return _learns_rows(type(self._state.model)) and not self.settings.horizon
 
-    def _taking(self, X: np.ndarray, *, begins: bool = True) -> Driver | None:
+    def _taking(
+        self, X: np.ndarray, times: np.ndarray | None, waiting: int = 0, *, begins: bool = True
+    ) -> Driver | None:
         """Return what takes a row after the warm-up by itself; None where it is taken as rows of a batch are.
+
+        So many rows before it wait for a label.
 
         Unless it `begins` here nothing changes, so that many threads may predict by a learner that is not taught.
         """
@@ -345,7 +350,7 @@ class StreamLearner:
                 else:
                     self._row_engine.load(state.model, state.model_state)
                 self._latest = Driver(self.settings, state, self._row_engine)
-        return self._latest if self._latest.takes(X) else None
+        return self._latest if self._latest.takes(X, times, waiting) else None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle by the tree: left to themselves, JAX's arrays would come out in float32."""

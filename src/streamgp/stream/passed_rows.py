@@ -47,6 +47,18 @@ class PassedRows:
             after, count, rows = after[:-1], count[:-1], rows + int(count[-1])
         return PassedRows(np.append(after, learnt), np.append(count, min(rows, LONGEST)))
 
+    def before_each(self, n: int) -> Int[np.ndarray, " n"]:
+        """Return how many rows were passed over right before each of the first n learnt."""
+        found, within = np.zeros(n, np.int64), self.after < n
+        found[self.after[within]] = self.count[within]
+        return found
+
+    def with_missed(self, missed: Int[np.ndarray, " n"]) -> "PassedRows":
+        """Return the same with so many more before each of the rows learnt; before the first none counts."""
+        count = np.minimum(self.before_each(len(missed)) + missed, LONGEST)
+        after = 1 + np.flatnonzero(count[1:])
+        return PassedRows(after, count[after])
+
     def places(self, n: int) -> Int[np.ndarray, " n"]:
         """Return which rows of the stream, counted from the first one learnt, the first n learnt were."""
         before = np.concatenate([[0], np.cumsum(self.count)])
@@ -63,10 +75,17 @@ class PassedRows:
         found = np.full((int(places[-1]) + 1 if len(y) else 0, y.shape[1]), np.nan)
         found[places] = y
         for row, after in zip((places[:-1] + 1).tolist(), places[1:].tolist(), strict=True):
-            if row < after:  # over more than a season the same again, so that no change adds up
-                season = stand_ins(found[:row].T, longest, min(after - row, longest)).T
-                found[row:after] = np.resize(season, (after - row, y.shape[1]))
+            if row < after:
+                found[row:after] = carried_over(found[:row], longest, after - row)
         return found
+
+
+def carried_over(past: Float[np.ndarray, "w e"], longest: int, rows: int) -> Float[np.ndarray, "n e"]:
+    """Return what stands for the targets of so many rows after these: see `stand_ins`.
+
+    Over more than a season it is the same again, so that no change adds up.
+    """
+    return np.resize(stand_ins(past.T, longest, min(rows, longest)).T, (rows, past.shape[1]))
 
 
 def stand_ins(past: Float[np.ndarray, "e w"], longest: int, rows: int) -> Float[np.ndarray, "e n"]:

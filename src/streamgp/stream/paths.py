@@ -10,6 +10,7 @@ from streamgp.models.base import PathFamily, Paths
 from streamgp.numerics.precision import in_float64
 from streamgp.numerics.threads import one_blas_thread
 from streamgp.stream.direct_steps import DRAWS, averaged, correlation, direct
+from streamgp.stream.missed_steps import with_missed
 from streamgp.stream.passed_rows import SHORTEST_SEASON
 from streamgp.stream.recent_rows import RecentRows
 from streamgp.stream.settings import StreamSettings
@@ -44,7 +45,8 @@ def draw_paths(
     X
         Inputs of these rows. What is missing (NaN) is drawn as well, each row given the one before.
     times
-        Their time stamps; None: they come at the usual gaps.
+        Their time stamps; None: they come at the usual gaps. Steps of the clock before the first that had no row are
+        passed over.
 
     Raises
     ------
@@ -57,6 +59,8 @@ def draw_paths(
             f"forecast: expected an ensemble for numbers, and no horizon, got the model {settings.spec.model!r}"
             + (f" with the horizon {settings.horizon}" if settings.horizon else "")
         )
+    if len(X):
+        state = with_missed(settings, state, X, times)
     gaps: list[float | None] = [None] * len(X)
     if times is not None and state.last_time is not None:
         gaps = np.diff(times, prepend=state.last_time).tolist()

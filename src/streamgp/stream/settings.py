@@ -9,6 +9,7 @@ from streamgp.likelihoods import TargetMap
 from streamgp.models.base import ModelFamily
 from streamgp.models.families import family_of
 from streamgp.models.spec import Spec
+from streamgp.numerics.arrays import AnyArray
 from streamgp.stream.categories import NUMBERS, Categories
 from streamgp.stream.tasks import Task, task_of
 
@@ -93,6 +94,12 @@ class StreamSettings:
     def first_fitted(self) -> int:
         """The first row that the fitted model predicts."""
         return self.warmup + max(self.spec.horizon - 1, 0)
+
+    def clock(self, X: AnyArray, times: AnyArray | None) -> AnyArray | None:
+        """Return the times of rows: their stamps, or else the first column of times; None where there is none."""
+        if self.timed:
+            return times
+        return X[:, self.categories.dates[0]] if self.categories.dates else None
 
     @property
     def task(self) -> Task:

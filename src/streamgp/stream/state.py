@@ -26,6 +26,7 @@ from streamgp.stream.rows import RawRows
 from streamgp.stream.sample import RowSample
 from streamgp.stream.settings import StreamSettings
 from streamgp.stream.target_range import TargetRange
+from streamgp.stream.timetable import Timetable
 
 # The settings that a checkpoint holds as they are.
 _PLAIN = ("num_inputs", "num_outputs", "warmup", "seed", "timed", "delay", "categories")
@@ -78,6 +79,9 @@ class StreamState:
     seasons
         After how many rows the stream may repeat itself, and the name of that cycle of the clock, or "": known at the
         end of the warm-up.
+    timetable
+        Which steps of the clock usually have a row, and how far they have come; None in the warm-up, and where there
+        is no steady clock.
     """
 
     inputs: StreamInputs
@@ -103,6 +107,7 @@ class StreamState:
     target_range: TargetRange | None = None
     suspects: Float[np.ndarray, "k 3"] = field(default_factory=lambda: np.zeros((0, 3)))
     seasons: tuple[tuple[int, str], ...] = ()
+    timetable: Timetable | None = None
 
     @classmethod
     def start(cls, settings: StreamSettings, num_classes: int, categories: Categories) -> Self:

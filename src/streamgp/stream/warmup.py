@@ -28,6 +28,7 @@ from streamgp.stream.sample import RowSample
 from streamgp.stream.settings import StreamSettings
 from streamgp.stream.state import StreamState
 from streamgp.stream.target_range import TargetRange
+from streamgp.stream.timetable import Timetable
 from streamgp.table.codes import find_suspects
 
 MOST_GLITCHES = 0.1  # of the rows; where there are more, as days among nights of zeros, they are none
@@ -89,6 +90,16 @@ def passed_over(settings: StreamSettings, state: StreamState) -> PassedRows:
     return PassedRows.none() if settings.horizon else state.passed
 
 
+def on_the_clock(settings: StreamSettings, state: StreamState) -> StreamState:
+    """Return the state at the end of the warm-up with its timetable, by which steps without a row are passed over."""
+    times, every = _clock(settings, known_rows(state)), _whole_clock(settings, state, state.passed)
+    timetable = None if every is None else Timetable.of(every)
+    if times is None or timetable is None:
+        return state
+    missed, timetable = timetable.along(times, 1 + state.passed.before_each(len(times)))
+    return replace(state, passed=state.passed.with_missed(missed), timetable=timetable)
+
+
 def rebuild(settings: StreamSettings, state: StreamState, progress: Progress) -> StreamState:
     """Standardise by the rows so far and condition a model on them; at the end of the warm-up, a fitted one.
 
@@ -98,7 +109,7 @@ def rebuild(settings: StreamSettings, state: StreamState, progress: Progress) ->
     X, y, times = rows = known_rows(state)
     assert times is not None
     ends, levels = state.rows == settings.warmup, getattr(state.model_state, "levels", None)
-    state, usual, X, extra = reread(settings, state, rows)
+    state, usual, X, extra = reread(settings, on_the_clock(settings, state) if ends else state, rows)
     targets, passed = task.scale(usual, provisional=not ends), passed_over(settings, state)
     past = [task.as_lags(each, rows.X) for each in (usual, y)]
     if ends:
@@ -156,7 +167,7 @@ def rebuild(settings: StreamSettings, state: StreamState, progress: Progress) ->
 
 def with_calendar(settings: StreamSettings, state: StreamState, categories: Categories) -> Categories:
     """Return what becomes of the columns of X, with the calendar that the rows of the warm-up speak for."""
-    rows, task = known_rows(state), settings.task
+    state, rows, task = on_the_clock(settings, state), known_rows(state), settings.task
     _, usual, X, _ = reread(settings, state, rows)
     numbers = task.as_numbers(_for_choices(usual, rows.y), rows.X)
     times, chosen, too_long = _clock(settings, rows), (), ()
@@ -197,11 +208,9 @@ def _for_choices(usual: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _clock(settings: StreamSettings, rows: RawRows) -> np.ndarray | None:
-    """Return the times of rows: their stamps, or else the first column of times."""
-    if settings.timed:
-        return rows.times
-    dates = settings.categories.dates
-    return whole(rows.X[:, dates[0]]) if dates else None
+    """Return the times of rows, what is missing between its neighbours."""
+    clock = settings.clock(rows.X, rows.times)
+    return None if clock is None else whole(clock)
 
 
 def _whole_clock(settings: StreamSettings, state: StreamState, passed: PassedRows) -> np.ndarray | None:

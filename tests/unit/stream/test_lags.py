@@ -61,8 +61,8 @@ def test_what_is_remembered_has_a_fixed_size():
     past = LaggedTargets.empty((2, 5), 1)
     for n in (1, 1000, 3, 0):
         past = past.learn(np.arange(n, dtype=float)[:, None])
-        assert past.last.shape == (5, 1)
-    np.testing.assert_array_equal(past.last[:, 0], [998.0, 999.0, 0.0, 1.0, 2.0])
+        assert past.last.shape == (6, 1)
+    np.testing.assert_array_equal(past.last[:, 0], [997.0, 998.0, 999.0, 0.0, 1.0, 2.0])
 
 
 def test_names():
