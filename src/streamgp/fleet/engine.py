@@ -251,6 +251,7 @@ class FleetEngine:
         which = list(range(len(priors), len(priors) + len(of_groups)))
         self.model = replace(self.model, priors=[*priors, *of_groups, fleet], by_group=which)
         self.keys.use(self.model)
+        self.keys.renew(self.model.prior_of(self._directory.group))
 
 
 def new_keys(settings: FleetSettings, directory: Directory) -> Keys:
