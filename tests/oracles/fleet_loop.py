@@ -105,7 +105,7 @@ class Expert:
         return off @ np.linalg.solve(cov[np.ix_(used, used)], off) / len(used)
 
     def renew(self, mean, cov):
-        """Let the belief be what it would be if this had been the prior: what the rows said, in natural parameters."""
+        """Let the belief be what it would be if this had been the prior, by sums of precisions."""
         used = np.flatnonzero(np.diag(cov))
         at = np.ix_(used, used)
         before, after, own = (np.linalg.inv(each[at]) for each in (self.prior_cov, cov, self.cov))

@@ -43,7 +43,7 @@ class Ahead(NamedTuple):
 @register
 @dataclass(frozen=True)
 class FleetModel:
-    """What the warm-up found for all keys, and the priors that keys are born with.
+    """What the warm-up found for all keys, and the priors that keys go on from.
 
     The last one is the newest of the whole fleet, `by_group` says which are those of its groups. `target` maps what
     is learnt to the targets.

@@ -108,9 +108,7 @@ def fit_fleet(rows: PooledRows, settings: FleetSettings, dated: bool, zone: str 
     kinds, decay = zip(*(EXPERTS if len(features.pairs) else WITHOUT_PRODUCTS), strict=True)
     carries = np.array([features.short > 0 and kind != "linear" for kind in kinds])
     counted = [sums.counted(1.0 / TOGETHER) if each else sums for each in carries.tolist()]
-    fitted = [
-        _fitted(of, used[kind], _guess(features)) for of, kind in zip(counted, kinds, strict=True)
-    ]
+    fitted = [_fitted(of, used[kind], _guess(features)) for of, kind in zip(counted, kinds, strict=True)]
     num_weights = len(kinds) * len(DISCOUNTS)
     prior = PooledPrior(
         np.stack([each.mean for each in fitted]),
