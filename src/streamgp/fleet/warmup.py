@@ -105,7 +105,8 @@ def fit_fleet(rows: PooledRows, settings: FleetSettings, dated: bool, zone: str 
         candidates.append((fit(sums, np.diag(_guess(tried)), ROUGH_STEPS), tried, sums))
     _, features, sums = max(candidates, key=lambda candidate: candidate[0].log_evidence)
     used = {"linear": np.arange(features.num_linear), "curved": features.curved, "waved": features.waved}
-    kinds, decay = zip(*(EXPERTS if len(features.pairs) else WITHOUT_PRODUCTS), strict=True)
+    chosen = EXPERTS if len(features.pairs) else WITHOUT_PRODUCTS
+    kinds = [kind for kind, _ in chosen]
     carries = np.array([features.short > 0 and kind != "linear" for kind in kinds])
     counted = [sums.counted(1.0 / TOGETHER) if each else sums for each in carries.tolist()]
     fitted = [_fitted(of, used[kind], _guess(features)) for of, kind in zip(counted, kinds, strict=True)]
@@ -116,7 +117,7 @@ def fit_fleet(rows: PooledRows, settings: FleetSettings, dated: bool, zone: str 
         np.full(num_weights, -np.log(num_weights)),
     )
     experts = FleetExperts(
-        np.array(decay) ** (1.0 / max(a_day, 1.0)),
+        np.array([decay for _, decay in chosen]) ** (1.0 / max(a_day, 1.0)),
         np.array([each.noise_var for each in fitted]),
         carries,
         DISCOUNTS,
