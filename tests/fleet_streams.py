@@ -1,10 +1,11 @@
 """Long frames of keyed streams, with all that goes wrong in them, and what a fleet makes of them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import polars as pl
 
+from oracles.fleet_loop import FleetLoop, Row
 from streamgp import StreamingGPFleet
 
 VALUES = ("mean", "std", "q05", "q50", "q95")
@@ -62,3 +63,26 @@ def steps_ahead(model: StreamingGPFleet, h: int, **inputs: float) -> pl.DataFram
     """Return the next rows of every key, at the usual gaps, with these inputs."""
     names = [key for key in model.keys_ for _ in range(h)]
     return pl.DataFrame({"unique_id": names}).with_columns(**{name: pl.lit(x) for name, x in inputs.items()})
+
+
+def textbooks(model: StreamingGPFleet, rows: pl.DataFrame, key: str) -> Iterator[tuple[int, FleetLoop, Row]]:
+    """Yield the number of each row of a key, the textbook's filter after it, and what that predicted of it."""
+    engine = model.learner.engine
+    due = [engine.fitted_at]
+    while len(due) < len(engine.model.priors):
+        due.append(int(np.sqrt(2.0) * due[-1]) + 1)
+    mine = rows.with_row_index().filter(unique_id=key)
+    which = sum(at <= mine["index"][0] for at in due[1:])
+    loop = FleetLoop(engine.model, which)
+
+    def renew(rows: float) -> None:
+        nonlocal which
+        while which + 1 < len(due) and rows >= due[which + 1]:
+            which += 1
+            loop.renew(which)
+
+    for index, time, y, a, b in mine.select("index", "ds", "y", "a", "b").rows():
+        renew(index)
+        row = loop.step(np.array([a, b]), time, y)
+        yield index, loop, row
+    renew(np.inf)

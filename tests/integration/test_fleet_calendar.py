@@ -110,11 +110,11 @@ def test_a_day_has_the_waves_that_its_rows_show(hours: int, waves: int):
     found = model.evaluate(table)
     own = [entry for entry in entries(model) if entry.startswith("day")]
     assert own == ["day", *(f"day/{wave}" for wave in range(2, waves + 1))]
-    # The curved expert has the weekend by these waves, and the one that forgets none of the faster ones.
+    # The curved expert has the weekend by these waves, and the one that forgets Fourier features as well.
     prior, features = model.learner.engine.model.priors[0], model.learner.engine.model.features
     has = np.diagonal(prior.root, axis1=1, axis2=2) > 0.0
     assert has[1].sum() == len(features.curved) == features.num_linear + 2 * len(own)
-    assert has[2].sum() == len(features.slow) == features.num_features - 2 * (len(own) + 1)
+    assert has[2].sum() == len(features.waved) == features.num_features
     if hours == 1:  # two narrow peaks
         assert np.nanmedian(found.scores["nmse"]) < 0.15
 

@@ -9,8 +9,7 @@ import polars as pl
 import pytest
 from scipy.stats import t as student
 
-from fleet_streams import fleet, frame, learnt, steps_ahead
-from oracles.fleet_loop import FleetLoop
+from fleet_streams import fleet, frame, learnt, steps_ahead, textbooks
 from streamgp import StreamingGPFleet, evaluate
 from streamgp.fleet.demo_data import write_fleet_demo_csv
 
@@ -92,10 +91,9 @@ def test_forecasts_are_what_simulated_futures_average_to(calendar):
     assert forecast.columns[-2:] == ["mean-lo-80", "mean-hi-80"]
     key = model.keys_[1]
     mine = rows.filter(unique_id=key)
-    loop = FleetLoop(engine.model)
     seconds = mine["ds"].dt.timestamp("us") / 1e6 if calendar else mine["ds"]
-    for time, (y, a, b) in zip(seconds.to_list(), mine.select("y", "a", "b").rows(), strict=True):
-        loop.step(np.array([a, b]), time, y)
+    in_seconds = rows.with_columns(pl.col("ds").dt.timestamp("us") / 1e6) if calendar else rows
+    *_, (_, loop, _) = textbooks(model, in_seconds, key)
     rng = np.random.default_rng(0)
     futures = np.empty((paths, h))
     start = list(loop.targets)
@@ -113,7 +111,8 @@ def test_forecasts_are_what_simulated_futures_average_to(calendar):
     np.testing.assert_allclose(found["mean"], mean, atol=0.08 * std.max() + 4 * std.max() / np.sqrt(paths))
     np.testing.assert_allclose(found["std"], std, rtol=0.1)
     lower = (futures < found["mean-lo-80"].to_numpy()).mean(0)
-    assert (np.abs(lower - 0.1) < 0.03).all()
+    # To the first order a forecast is symmetric, and the futures are not quite.
+    assert (np.abs(lower - 0.1) < 0.04).all()
 
 
 def test_the_errors_of_all_steps_are_carried_on():
@@ -183,12 +182,14 @@ def test_a_key_that_comes_back_is_a_key_that_waited():
 
 def test_a_broken_belief_starts_again_and_is_counted():
     rows = alike(4, 150)
-    model, sound = (StreamingGPFleet(warmup=200).partial_fit(rows[:400]) for _ in range(2))
+    model, sound = (StreamingGPFleet(warmup=200).partial_fit(rows[:440]) for _ in range(2))
+    # A pooled prior would be without beliefs that are not finite.
+    assert model.learner.engine.refresh_at > len(rows)
     beliefs = model.learner.engine.keys.states.beliefs
     beliefs.mean[1, 0, 0] = np.nan
     beliefs.cov[2, 1] = -5.0
     beliefs.cov[2, 2, 7] = np.inf
-    found, expected = learnt(model, rows[400:]), learnt(sound, rows[400:])
+    found, expected = learnt(model, rows[440:]), learnt(sound, rows[440:])
     assert found.select("mean", "std", "log_density").to_numpy().all() and found["std"].is_finite().all()
     whole = pl.col("unique_id").is_in(["k0", "k3"])
     assert found.filter(whole).equals(expected.filter(whole))
@@ -258,7 +259,6 @@ def test_bands_hold_where_most_keys_are_smooth_and_a_few_are_not(tmp_path):
     demo = write_fleet_demo_csv(tmp_path / "demo.csv")
     model = StreamingGPFleet(demo.key, demo.time, demo.target, group_col=demo.group)
     found = model.evaluate(pl.read_csv(tmp_path / "demo.csv")).metrics
-    assert found["pll"] > 1.6 and found["crps"] < 0.09
-    # Where keys are smooth the middle half is too wide: curves follow them better than the level of noise falls.
-    for level, most in (("50", 0.11), ("90", 0.06), ("95", 0.04)):
+    assert found["pll"] > 1.8 and found["crps"] < 0.09
+    for level, most in (("50", 0.06), ("90", 0.06), ("95", 0.04)):
         assert abs(found["coverage"][level] - float(level) / 100.0) < most

@@ -11,7 +11,7 @@ from scipy.stats import t as student
 
 PERIODS = {"day": 86_400.0, "week": 604_800.0, "year": 365.2425 * 86_400.0}
 SHARE, MEMORY, YOUNG, REACH, CLIP = 0.005, 200, 16, 10.0, 4.0
-HELD, LEAVES, FAR = 100, 4.0, 6.0
+HELD, LEAVES, INPUT_LEAVES, FAR, TOGETHER = 100, 4.0, 10.0, 6.0, 4.0
 
 
 @dataclass
@@ -86,9 +86,10 @@ class Expert:
         self.last = z if beyond else 0.0
         raised = excess if outlier else 1.0
         used = min(raised, 1e8)
-        gain = self.P @ self.phi / (self.var * used)
+        counted = self.var * used + (TOGETHER - 1.0) * self.noise * self.carries
+        gain = self.P @ self.phi / counted
         self.mean = self.at + gain * (error + self.carried) * np.sqrt(used / raised)
-        self.cov = self.P - np.outer(gain, gain) * self.var * used
+        self.cov = self.P - np.outer(gain, gain) * counted
         square = np.full(len(self.rate), error**2 / self.var)
         if outlier:
             square = np.minimum(square, 4.0 * self.rate / self.shape)
@@ -96,6 +97,23 @@ class Expert:
         self.known = self.discounts * self.known
         self.rate = np.maximum(self.discounts * self.rate + 0.5 * square, 1e-12 * self.shape)
         return outlier, alike, raised
+
+    def apart(self, mean, cov):
+        """Return how far from such a prior the mean lies, the square by feature."""
+        used = np.flatnonzero(np.diag(cov))
+        off = (self.mean - mean)[used]
+        return off @ np.linalg.solve(cov[np.ix_(used, used)], off) / len(used)
+
+    def renew(self, mean, cov):
+        """Let the belief be what it would be if this had been the prior, by sums of precisions."""
+        used = np.flatnonzero(np.diag(cov))
+        at = np.ix_(used, used)
+        before, after, own = (np.linalg.inv(each[at]) for each in (self.prior_cov, cov, self.cov))
+        precision = own + after - before
+        said = own @ self.mean[used] + after @ mean[used] - before @ self.prior_mean[used]
+        self.cov[at] = np.linalg.inv(precision)
+        self.mean[used] = np.linalg.solve(precision, said)
+        self.prior_mean, self.prior_cov = mean, cov
 
     def forget(self):
         """Take back what the last row taught, but for the level of the innovations: the stream has shifted."""
@@ -123,6 +141,7 @@ class Running:
     scale_rows: float
     spread: float
     count: int = 0
+    leaves: float = LEAVES
     held: tuple = (0.0, 0.0)
     loc: float = 0.0
     var: float = 0.0
@@ -171,8 +190,8 @@ class Running:
     def hold(self):
         """Go to the running location and variance, unless those in use are held and not far from them."""
         loc, var = self.held
-        far = (self.loc - loc) ** 2 > LEAVES**2 * var
-        if self.count <= HELD or far or not var / LEAVES**2 <= self.var <= var * LEAVES**2:
+        most = self.leaves**2
+        if self.count <= HELD or (self.loc - loc) ** 2 > most * var or not var / most <= self.var <= var * most:
             self.held = self.loc, self.var
 
     def learn(self, value, scale):
@@ -230,12 +249,23 @@ class FleetLoop:
         self.weights = np.exp(prior.log_weights)
         columns = zip(s.center, s.log_scale, s.center_rows, s.scale_rows, s.spread, strict=True)
         self.columns = [Running(*map(float, column)) for column in columns]
-        self.shifts = 0
+        for column in self.columns[1:]:
+            column.leaves = INPUT_LEAVES
+        self.shifts = self.renewed = 0
         self.targets, self.first_targets, self.time = [], [], None
         self.lags, self.frequencies = f.lags, f.frequencies
         named = (entry.partition("/") for entry in f.calendar)
         self.periods = [cycle != "weekend" and PERIODS[cycle] / int(faster or 1) for cycle, _, faster in named]
         self.pairs = f.pairs
+
+    def renew(self, which):
+        """Go on from another of the model's priors, if the key is like those that this is of."""
+        prior = self.model.priors[which]
+        new = [(mean, root @ root.T) for mean, root in zip(prior.mean, prior.root, strict=True)]
+        if all(expert.apart(*each) <= 2.0 for expert, each in zip(self.experts, new, strict=True)):
+            self.renewed += 1
+            for expert, each in zip(self.experts, new, strict=True):
+                expert.renew(*each)
 
     @property
     def dof(self):

@@ -1,7 +1,8 @@
 """What is left of an expert's last error in its next one: a first-order autoregression for each key and expert.
 
 Experts that do not look at the last targets are off alike in rows close to each other. They learn as if errors were
-independent, which finds the same weights with less haste; what is predicted has the share of the last error in it.
+independent, but as if there were `streamgp.fleet.experts.TOGETHER` times fewer rows; what is predicted has the share
+of the last error in it.
 """
 
 from dataclasses import dataclass, replace

@@ -33,6 +33,8 @@ HISTORY = 4
 # The warm-up ends after so many times its length, whatever the rows are.
 MAX_WARMUP = 512
 NEVER = 1 << 62  # rows
+# The keys' prior is found anew each time there are so many times the rows.
+GROWTH = 2.0**0.5
 
 
 @runtime_checkable
@@ -67,7 +69,7 @@ class FleetEngine:
     rows
         Learnt so far, those without a target among them.
     refresh_at
-        The number of rows after which the prior of keys yet to be born is found anew.
+        The number of rows after which the prior of all keys is found anew.
     fitted_at
         The number of rows of the warm-up, once it has ended.
     model
@@ -212,14 +214,14 @@ class FleetEngine:
         rows = self._waiting_rows()
         self.model = fit_fleet(rows, self.settings, self.dated, self.zone)
         self.waiting, self.provisional = [], Provisional()
-        self.fitted_at, self.refresh_at = self.rows, 2 * self.rows
+        self.fitted_at, self.refresh_at = self.rows, due_after(self.rows)
         self.keys.use(self.model)
         self._learn_with_errors(rows, self.model.prior_of(rows.key * 0), scored=False)
         if self.settings.group_col is not None:
             self._pool(self.model.priors[0])
 
     def _learn_fitted(self, rows: PooledRows) -> Outcome:
-        """Learn rows until the prior of new keys is due again; return what was predicted of these."""
+        """Learn rows until the prior of all keys is due again; return what was predicted of these."""
         rows = PooledRows(*(a[: self.refresh_at - self.rows] for a in rows))
         assert self.model is not None
         prior = self.model.prior_of(self._directory.group[rows.key])
@@ -227,7 +229,7 @@ class FleetEngine:
         self.rows += len(rows.key)
         if self.rows == self.refresh_at:
             self._pool(None)
-            self.refresh_at *= 2
+            self.refresh_at = due_after(self.rows)
         return found
 
     def _learn_with_errors(self, rows: PooledRows, prior: Int[np.ndarray, " n"], scored: bool) -> Outcome:
@@ -242,7 +244,7 @@ class FleetEngine:
         return found
 
     def _pool(self, fleet: PooledPrior | None) -> None:
-        """Find the priors of new keys anew: that of the whole fleet, if it is not given, and those of its groups."""
+        """Find the keys' priors anew: that of the whole fleet, if it is not given, and those of its groups."""
         assert self.model is not None
         priors, groups = self.model.priors, max(len(self._directory.groups), 1)
         sums = self.keys.sums(self._directory.group, groups)
@@ -251,6 +253,12 @@ class FleetEngine:
         which = list(range(len(priors), len(priors) + len(of_groups)))
         self.model = replace(self.model, priors=[*priors, *of_groups, fleet], by_group=which)
         self.keys.use(self.model)
+        self.keys.renew(self.model.prior_of(self._directory.group))
+
+
+def due_after(rows: int) -> int:
+    """Return after how many rows the prior that was found after so many is found anew."""
+    return int(GROWTH * rows) + 1
 
 
 def new_keys(settings: FleetSettings, directory: Directory) -> Keys:

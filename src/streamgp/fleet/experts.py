@@ -27,6 +27,8 @@ SHARE = 0.005
 HALF = 0.5
 # Rounding may have reduced a predictive variance by this share of the noise variance.
 TOLERATED = 1e-6
+# So many rows whose errors are carried on say as much of the weights as one row with an error of its own.
+TOGETHER = 4.0
 
 
 @cache
@@ -193,7 +195,7 @@ class FleetExperts:
         shows = (guard.last[..., 0] != 0.0) & ~is_outlier & alike
         is_shift = may_shift & (np.vecdot(weights, shows) > HALF)
         used, shortened = bounded(raised)
-        var = p.filter_var * used
+        var = p.filter_var * used + np.where(self.carries, TOGETHER - 1.0, 0.0) * self.noise_var
         learns = np.where(is_shift, 0.0, 1.0)[:, None]
         gain = p.gain * (learns / np.sqrt(var))[..., None]
         step = learns * (error + p.carried) * shortened / np.sqrt(var)

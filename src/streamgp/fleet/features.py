@@ -69,17 +69,12 @@ class FeatureMap:
     @property
     def curved(self) -> Int[np.ndarray, " u"]:
         """Which features are linear, or products, and no short lags."""
-        return np.delete(np.arange(self.num_curved), np.arange(1, 1 + self.short))
+        return self.waved[: self.num_curved - self.short]
 
     @property
-    def slow(self) -> Int[np.ndarray, " u"]:
-        """Which features are neither short lags nor of the faster waves of the calendar."""
-        faster = [np.repeat("/" in entry, calendar_width((entry,))) for entry in self.calendar]
-        first = 1 + len(self.lags)
-        rest = self.num_features - first - calendar_width(self.calendar)
-        left_out = np.concatenate([np.zeros(first, bool), *faster, np.zeros(rest, bool)])
-        left_out[1 : 1 + self.short] = True
-        return np.flatnonzero(~left_out)
+    def waved(self) -> Int[np.ndarray, " u"]:
+        """Which features are no short lags, Fourier features among them."""
+        return np.delete(np.arange(self.num_features), np.arange(1, 1 + self.short))
 
     def standardise(
         self,

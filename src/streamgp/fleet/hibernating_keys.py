@@ -96,6 +96,17 @@ class HibernatingKeys:
         """Return what the priors of new keys are pooled from; see `Keys`."""
         return reduce(BeliefSums.plus, (keys.sums(group[some], groups) for some, keys in self._all()))
 
+    def renew(self, prior: Numbers) -> None:
+        """Let every key go on from the prior that is given for it; those that sleep go on sleeping."""
+        for some, keys in self._all():
+            keys.renew(prior[some])
+            asleep = self._place[some] == NOWHERE
+            if not asleep.all():
+                self._awake.put(self._place[some[~asleep]], keys.take(np.flatnonzero(~asleep)))
+            if asleep.any():
+                self.sleepers.wake(some[asleep])
+                self.sleepers.put(some[asleep], keys.take(np.flatnonzero(asleep)))
+
     def scores(self) -> dict[str, np.ndarray]:
         """Return the scores of every key."""
         parts = [keys.scores() for _, keys in self._all()] or [self._visitors(np.empty(0, np.int64)).scores()]

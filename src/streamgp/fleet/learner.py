@@ -120,15 +120,15 @@ class FleetLearner:
         self.columns = table.columns
         times = self.directory.next_rows(key) if table.times is None else table.times[good]
         y = self.settings.target_map.forward(table.y[good])
-        warm, before, self.engine.broken = self.is_warm, self.engine.rows, True
+        due, before, self.engine.broken = self.engine.refresh_at, self.engine.rows, True
         with progress_bar("fleet", len(y)) as bar:
             outcome = self.engine.learn(key, times, table.X[good], y, bar, observer)
         self.directory.count(key, times, np.isnan(y), table.unusable[good])
         skipped = self.directory.find([table.keys[i] for i in np.flatnonzero(is_bad).tolist()])
         skipped = skipped[skipped != NEW]
         self.directory.count_skipped(skipped)
-        # At the end of the warm-up all keys learn what they have shown.
-        changed = np.r_[key, skipped] if warm == self.is_warm else np.arange(len(self.directory))
+        # At the end of the warm-up all keys learn what they have shown, and later their priors are renewed.
+        changed = np.r_[key, skipped] if due == self.engine.refresh_at else np.arange(len(self.directory))
         self._shards.touch(self.directory, changed)
         self.engine.broken = False
         return Learnt(table, good, outcome, before + np.arange(len(good)) >= self.engine.fitted_at)

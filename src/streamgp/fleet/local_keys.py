@@ -75,6 +75,10 @@ class Keys(Protocol):
         """Return what the priors of new keys are pooled from, by the group of every key."""
         ...
 
+    def renew(self, prior: Numbers) -> None:
+        """Let every key go on from the prior that is given for it."""
+        ...
+
     def scores(self) -> dict[str, np.ndarray]:
         """Return the scores of every key."""
         ...
@@ -174,6 +178,16 @@ class LocalKeys:
     def sums(self, group: Numbers, groups: int) -> BeliefSums:
         """Return what the priors of new keys are pooled from; see `Keys`."""
         return belief_sums(self.states, self.model.experts, self.model.priors, group[: self.num_keys], groups)
+
+    def renew(self, prior: Numbers) -> None:
+        """Let every key go on from the prior that is given for it."""
+
+        def renew(at: np.ndarray) -> None:
+            assert self.states is not None
+            block = slice(int(at[0]), int(at[-1]) + 1)
+            put(self.states, block, self.model.renewed(take(self.states, block), prior[block]))
+
+        self._in_blocks(renew, [np.arange(self.num_keys)])
 
     def scores(self) -> dict[str, np.ndarray]:
         """Return the scores of every key."""

@@ -11,6 +11,7 @@ from streamgp.fleet.experts import FleetExperts, Predicted, log_normalised
 from streamgp.fleet.features import FeatureMap
 from streamgp.fleet.mixture import Mixture
 from streamgp.fleet.prior import PooledPrior
+from streamgp.fleet.renewal import renewed
 from streamgp.fleet.scales import YOUNG, PoolScales
 from streamgp.fleet.states import KeyScores, KeyStates
 from streamgp.fleet.steps import Steps
@@ -42,7 +43,7 @@ class Ahead(NamedTuple):
 @register
 @dataclass(frozen=True)
 class FleetModel:
-    """What the warm-up found for all keys, and the priors that keys are born with.
+    """What the warm-up found for all keys, and the priors that keys go on from.
 
     The last one is the newest of the whole fleet, `by_group` says which are those of its groups. `target` maps what
     is learnt to the targets.
@@ -75,6 +76,10 @@ class FleetModel:
         """Return the states of new keys, which start from these of the priors."""
         rate = self.experts.shape(np.zeros(1))[0]
         return KeyStates.born(which, self.width, 1 + self.features.num_inputs, self.priors, rate)
+
+    def renewed(self, states: KeyStates, which: Int[np.ndarray, " n"]) -> KeyStates:
+        """Return the states with beliefs that go on from these of the priors, see `streamgp.fleet.renewal`."""
+        return replace(states, beliefs=renewed(states.beliefs, self.priors, which))
 
     def share(self, states: KeyStates) -> Float[np.ndarray, "n e"]:
         """Return which share of each expert's last error its next prediction has."""

@@ -1,4 +1,4 @@
-"""The priors of new keys, from the posteriors of the keys so far: of all keys, and of groups.
+"""The priors of all keys, new ones and others, from the posteriors of the keys so far: of all keys, and of groups.
 
 A group's prior is drawn to that of all keys, by as much as the keys' beliefs say that groups are alike: the means of
 groups and the keys around them are a one-way analysis of variance with random effects (Searle, Casella and McCulloch

@@ -63,6 +63,10 @@ class Sums:
         """Return the sums of some features alone."""
         return Sums(self.gram[:, features[:, None], features[None]], self.cross[:, features], self.square, self.rows)
 
+    def counted(self, share: float) -> "Sums":
+        """Return the sums where every row counts as such a share of one."""
+        return Sums(share * self.gram, share * self.cross, share * self.square, share * self.rows)
+
 
 @dataclass(frozen=True)
 class FittedPrior:

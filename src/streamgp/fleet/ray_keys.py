@@ -112,6 +112,11 @@ class RayKeys:
         calls = {w: (group[at], groups) for w, at in self._parts(np.arange(len(self._place))).items()}
         return reduce(BeliefSums.plus, self._call("sums", calls).values())
 
+    def renew(self, prior: Numbers) -> None:
+        """Let every key go on from the prior that is given for it."""
+        parts = self._parts(np.arange(len(self._place)))
+        self._change("renew", {w: (prior[at],) for w, at in parts.items()})
+
     def scores(self) -> dict[str, np.ndarray]:
         """Return the scores of every key."""
         found: dict[str, np.ndarray] = {}

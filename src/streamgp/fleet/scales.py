@@ -6,7 +6,7 @@ just might be. Targets are in units of them, and so are their lags and the input
 known before it.
 
 What was learnt of a curve holds in the unit in which it was learnt. So a key that is no longer young keeps the
-location and scale of its first rows until it has gone far from them.
+location and scale of its first rows until it has gone far from them, in an input as far as values reach.
 """
 
 from dataclasses import dataclass, replace
@@ -20,11 +20,11 @@ from streamgp.numerics.checkpoint.encoding import register
 MEMORY = 200.0  # rows that a running location and scale remember
 # Median and median deviation are taken of so many first rows of a key; later rows are added one by one.
 YOUNG = 16
-# Location and scale are held after so many rows, until the running ones are so many times the scale away, or as many
-# times larger or smaller.
-HELD, LEAVES = 100.0, 4.0
 # A standardised value counts as at most so many scales out.
 REACH = 10.0
+# Location and scale are held after so many rows, until the running ones are so many times the scale away, or as many
+# times larger or smaller: of the target, and of inputs.
+HELD, LEAVES, INPUT_LEAVES = 100.0, 4.0, REACH
 # A value enters the running moments as at most so many scales.
 CLIP = 4.0
 # The smallest scale of a key with many rows, as a share of the fleet's scale; it is larger with few rows.
@@ -185,7 +185,7 @@ class KeyMoments:
 
     def _held(self) -> "KeyMoments":
         """Return them with location and variance of the columns that are not held, or no longer."""
-        most = LEAVES * LEAVES
+        most = np.square(np.where(np.arange(self.loc.shape[1]) > 0, INPUT_LEAVES, LEAVES))
         is_off = np.square(self.loc - self.held_loc) > most * self.held_var
         is_off |= (self.var > most * self.held_var) | (most * self.var < self.held_var)
         moves = is_off | (self.count <= HELD)

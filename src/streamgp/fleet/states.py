@@ -31,7 +31,7 @@ class KeyBeliefs:
     log_weights
         Of all pairs of an expert and a kind of noise.
     prior
-        Which of the fleet's priors the key was born with.
+        Which of the fleet's priors the key was born with, or went on from last.
     time
         Of the last row learnt, NaN before.
     resets

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from streamgp.fleet import products
-from streamgp.fleet.experts import FleetExperts
+from streamgp.fleet.experts import TOGETHER, FleetExperts
 from streamgp.fleet.features import FeatureMap
 from streamgp.fleet.model import FleetModel
 from streamgp.fleet.prior import ROUGH_STEPS, FittedPrior, PooledPrior, Sums, fit, root
@@ -33,8 +33,10 @@ MAX_KEYS = 512
 # The first guess of the variance of the weights, and of those of which few rows say little: of products and the year.
 FIRST_GUESS, SMALL_GUESS = 0.3, 0.01
 # FleetExperts: which features, and the factor on the weights' deviation from the prior per unit of time, or per day
-# where rows come within days. What forgets leaves out the faster waves of the calendar, which it cannot learn.
-EXPERTS = (("linear", 1.0), ("curved", 1.0), ("slow", 0.98))
+# where rows come within days.
+EXPERTS = (("linear", 1.0), ("curved", 1.0), ("waved", 0.98))
+# Where there are no products, the curved expert would be the linear one again.
+WITHOUT_PRODUCTS = (("linear", 1.0), ("waved", 0.999), ("waved", 0.98))
 # The discounts of the levels of noise.
 DISCOUNTS = np.array([0.8, 0.98])
 # Degrees of freedom of the parts of every prediction.
@@ -102,18 +104,22 @@ def fit_fleet(rows: PooledRows, settings: FleetSettings, dated: bool, zone: str 
         sums = _sums(tried, standardised)
         candidates.append((fit(sums, np.diag(_guess(tried)), ROUGH_STEPS), tried, sums))
     _, features, sums = max(candidates, key=lambda candidate: candidate[0].log_evidence)
-    used = {"linear": np.arange(features.num_linear), "curved": features.curved, "slow": features.slow}
-    fitted = [_fitted(sums, used[kind], _guess(features)) for kind, _ in EXPERTS]
-    num_weights = len(EXPERTS) * len(DISCOUNTS)
+    used = {"linear": np.arange(features.num_linear), "curved": features.curved, "waved": features.waved}
+    chosen = EXPERTS if len(features.pairs) else WITHOUT_PRODUCTS
+    kinds = [kind for kind, _ in chosen]
+    carries = np.array([features.short > 0 and kind != "linear" for kind in kinds])
+    counted = [sums.counted(1.0 / TOGETHER) if each else sums for each in carries.tolist()]
+    fitted = [_fitted(of, used[kind], _guess(features)) for of, kind in zip(counted, kinds, strict=True)]
+    num_weights = len(kinds) * len(DISCOUNTS)
     prior = PooledPrior(
         np.stack([each.mean for each in fitted]),
         np.stack([root(each.cov) for each in fitted]),
         np.full(num_weights, -np.log(num_weights)),
     )
     experts = FleetExperts(
-        np.array([decay for _, decay in EXPERTS]) ** (1.0 / max(a_day, 1.0)),
+        np.array([decay for _, decay in chosen]) ** (1.0 / max(a_day, 1.0)),
         np.array([each.noise_var for each in fitted]),
-        np.array([features.short > 0 and kind != "linear" for kind, _ in EXPERTS]),
+        carries,
         DISCOUNTS,
         fitted[-1].start,
     )

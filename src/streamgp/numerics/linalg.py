@@ -118,6 +118,12 @@ def inverses(A: Float[np.ndarray, "*batch n n"]) -> Float[np.ndarray, "*batch n 
     return 0.5 * (found + np.swapaxes(found, -1, -2))
 
 
+def less_certain(V: Float[np.ndarray, "*batch n n"], D: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "*batch n n"]:
+    """Compute ``(V^-1 + D)^-1`` of many covariances and a symmetric matrix, from V itself; symmetric."""
+    found = np.linalg.solve(np.eye(len(D)) + V @ D, V)
+    return 0.5 * (found + np.swapaxes(found, -1, -2))
+
+
 def log_dets(A: Float[np.ndarray, "*batch n n"]) -> Float[np.ndarray, "*batch"]:
     """Compute the log determinants of many symmetric positive definite matrices."""
     return np.linalg.slogdet(A)[1]

@@ -8,7 +8,7 @@ import pytest
 from streamgp.fleet import products
 from streamgp.fleet.carried import CarriedErrors
 from streamgp.fleet.features import FeatureMap
-from streamgp.fleet.scales import HELD, LEAVES, KeyMoments
+from streamgp.fleet.scales import HELD, INPUT_LEAVES, LEAVES, KeyMoments
 from streamgp.table.calendar import calendar_columns
 
 CALENDAR = ("day", "day/2", "week", "year", "weekend")
@@ -40,7 +40,8 @@ def test_products_are_squares_the_last_target_the_weekend_and_waves_by_inputs(sh
     waves = [(wave, i) for wave in (*year, *day) for i in (a, b)]
     assert pairs == [(a, a), (b, b), *lagged, *((weekend, wave) for wave in day), *waves]
     assert of.num_features == 1 + 13 + len(pairs) + 6
-    assert (1 in of.curved) == (1 in of.slow) == (not short)
+    assert (1 in of.curved) == (1 in of.waved) == (not short)
+    assert len(of.waved) == of.num_features - short == len(of.curved) + 6
     many = products.chosen(0, (), 50, with_lag=False)
     assert len(many) == products.MOST
 
@@ -69,11 +70,13 @@ def test_the_share_of_an_error_in_the_next_is_found():
 
 
 def test_the_unit_is_held_until_a_key_is_far_from_it():
-    rng, scale, moments = np.random.default_rng(0), np.ones((1, 2)), KeyMoments.none(1, 2)
+    rng, scale, moments = np.random.default_rng(0), np.ones((1, 3)), KeyMoments.none(1, 3)
     for _ in range(int(HELD) + 1):
-        moments = moments.learn(rng.normal(size=(1, 2)), scale)
+        moments = moments.learn(rng.normal(size=(1, 3)), scale)
     held = moments.held_loc.copy()
-    for _ in range(300):
-        moments = moments.learn(np.array([[0.0, 10.0]]) + rng.normal(size=(1, 2)), scale)
-    assert moments.held_loc[0, 0] == held[0, 0] != moments.loc[0, 0]
-    assert moments.held_loc[0, 1] - held[0, 1] > 0.8 * LEAVES  # which it had gone by then
+    between, beyond = 0.5 * (LEAVES + INPUT_LEAVES), 1.5 * INPUT_LEAVES
+    for _ in range(600):
+        moments = moments.learn(np.array([[between, between, beyond]]) + rng.normal(size=(1, 3)), scale)
+    assert moments.held_loc[0, 0] - held[0, 0] > 0.8 * LEAVES  # a target, which it had gone by then
+    assert moments.held_loc[0, 1] == held[0, 1] != moments.loc[0, 1]  # an input
+    assert moments.held_loc[0, 2] - held[0, 2] > 0.8 * INPUT_LEAVES

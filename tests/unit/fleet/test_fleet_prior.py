@@ -258,7 +258,8 @@ def test_the_prior_of_new_keys_is_the_moments_of_the_beliefs_so_far():
     model = fleet().partial_fit(frame(keys=6, rows=60, seed=1))
     engine = model.learner.engine
     priors, beliefs = engine.model.priors, engine.keys.states.beliefs
-    assert len(priors) > 1 and len(set(beliefs.prior[:6].tolist())) > 1
+    assert len(priors) > 1
+    beliefs.prior[:3] = 0
     engine.keys.states.learnt[2] = 0  # has learnt nothing
     beliefs.mean[4, 1, 3] = np.nan  # is broken
     one = np.zeros(6, np.int64)
