@@ -58,7 +58,7 @@ class _Units(NamedTuple):
 
 
 def renewed(beliefs: KeyBeliefs, priors: list[PooledPrior], which: Int[np.ndarray, " n"]) -> KeyBeliefs:
-    """Return the beliefs of keys under these of the priors, but of those that are not like other keys."""
+    """Return the beliefs of keys under these of the priors, but of those that are not like other keys, or damaged."""
     mean, cov, prior = beliefs.mean.copy(), beliefs.cov.copy(), beliefs.prior.copy()
     experts, features = priors[0].mean.shape
     i, j = np.tril_indices(features)
@@ -69,9 +69,13 @@ def renewed(beliefs: KeyBeliefs, priors: list[PooledPrior], which: Int[np.ndarra
         # False of what is not finite as well.
         at = at[(apart <= MOST_APART).all(0) & np.isfinite(cov[at]).all((1, 2))]
         V = np.empty((len(at), features, features))
+        new_mean, new_cov = mean[at], cov[at]
         for e, each in enumerate(units):
             V[:, i, j] = V[:, j, i] = cov[at, e]
-            mean[at, e], new_cov = each.renewed(mean[at, e], V)
-            cov[at, e] = new_cov[:, i, j]
-        prior[at] = new
+            new_mean[:, e], whole = each.renewed(mean[at, e], V)
+            new_cov[:, e] = whole[:, i, j]
+        sound = np.isfinite(new_mean).all((1, 2)) & np.isfinite(new_cov).all((1, 2))
+        sound &= (new_cov[:, :, i == j] > 0.0).all((1, 2))
+        at = at[sound]
+        mean[at], cov[at], prior[at] = new_mean[sound], new_cov[sound], new
     return replace(beliefs, mean=mean, cov=cov, prior=prior)

@@ -76,3 +76,18 @@ def test_a_key_that_is_like_no_other_keeps_its_prior():
     assert found.prior.tolist() == [1, 0, 0, 1]
     np.testing.assert_array_equal(found.mean[1:3], mean[1:3])
     np.testing.assert_allclose(found.cov[3], first.cov[3], atol=1e-12)
+
+
+def test_a_damaged_belief_stays_as_it_is_and_harms_no_other_key():
+    """Of a covariance that is none there may be no inverse, or a negative variance."""
+    rng = np.random.default_rng(0)
+    old = prior(rng)
+    new = PooledPrior(old.mean, 2.0 * old.root, old.log_weights)  # Q - I = -3/4 I
+    first = KeyBeliefs.born(np.zeros(4, np.int64), [old], np.ones(2))
+    cov = first.cov.copy()
+    diagonal = ROW == COLUMN
+    cov[0, 0, diagonal], cov[1, 1, diagonal], cov[2, 0, 0] = 4.0 / 3.0, 2.0, np.nan
+    found = renewed(KeyBeliefs(**vars(first) | {"cov": cov}), [old, new], np.ones(4, np.int64))
+    assert found.prior.tolist() == [0, 0, 0, 1]
+    np.testing.assert_array_equal(found.cov[:3], cov[:3])
+    np.testing.assert_allclose(found.cov[3], first.cov[3], atol=1e-12)
