@@ -8,6 +8,11 @@ sees it, and let go again; its standby is promoted at once, without force. The f
 had happened, while a stubborn client goes on to ask it, or as the standby of the new one. In between the standby is
 killed too. In the end every acknowledged row must be once in the log of the leader and in that of the standby, which
 must be the same, and a stream that learns these rows in their order must predict the same (1e-9).
+
+What a stubborn client was acknowledged is counted by when. "while it led": before the leader was stopped. "sent while
+it led": the row was on its way when the leader was stopped, its standby had it on disk, and the leader said so once
+it was let go. "sent later": a row that came after that, which a former leader may never acknowledge: a failure. Rows
+of the first two must be in both logs in the end, like those of all others.
 """
 
 import os
@@ -40,6 +45,7 @@ MOST_SECONDS = 5.0  # of a takeover
 CLIENTS = 2
 RUN = 20  # kills, after which all is compared and another pair begins
 TOLERANCE = 1e-9
+SENT_LATER = "acknowledged, sent later"
 EVENTS = ("kill", "kill", "kill", "kill, old one back", "pause", "standby")
 """What happens to the leader, or to the standby."""
 
@@ -115,7 +121,7 @@ class Stubborn:
 
     def __init__(self, url: str, name: str) -> None:
         self.answered: Counter[str] = Counter()
-        self.acknowledged: list[str] = []
+        self.acknowledged: list[tuple[str, float, float]] = []  # a row, when it was sent, and when answered
         self._url, self._name = url, name
         self._stop = threading.Event()
         self._threads = [threading.Thread(target=self._send_all, args=(i,)) for i in range(2)]
@@ -125,11 +131,10 @@ class Stubborn:
     def _send_all(self, thread: int) -> None:
         number, client = 0, Client(self._url, timeout=30.0)
         while not self._stop.is_set():
-            name, number = f"{self._name}-{thread}-{number}", number + 1
+            name, number, sent = f"{self._name}-{thread}-{number}", number + 1, time.monotonic()
             try:
                 client.request("POST", "/v1/streams/power/step", {"rows": [row(name)]})
-                self.acknowledged.append(name)
-                self.answered["acknowledged"] += 1
+                self.acknowledged.append((name, sent, time.monotonic()))
             except ServiceError as error:
                 self.answered[str(error.status)] += 1
                 time.sleep(0.05)
@@ -142,6 +147,17 @@ class Stubborn:
         self._stop.set()
         for thread in self._threads:
             thread.join()
+
+    def by_time(self, stopped: float) -> dict[str, int]:
+        """Count the rows that were acknowledged, by when, given when the leader was stopped."""
+        led = sum(answered <= stopped for _, _, answered in self.acknowledged)
+        later = sum(sent > stopped for _, sent, _ in self.acknowledged)
+        sent_before = len(self.acknowledged) - led - later
+        return {
+            "acknowledged while it led": led,
+            "acknowledged later, sent while it led": sent_before,
+            SENT_LATER: later,
+        }
 
 
 class Pair:
@@ -203,10 +219,9 @@ class Pair:
         if what == "pause":
             witness = Stubborn(old.url, f"w{self.number}-{sum(self.events.values())}")
             time.sleep(0.2)
-            os.kill(old.process.pid, signal.SIGSTOP)
-        else:
-            old.process.kill()
         began = time.monotonic()
+        stop(old.process.pid, signal.SIGSTOP if what == "pause" else signal.SIGKILL)
+        stopped = time.monotonic()
         self.take_over(began)
         if what == "pause":
             time.sleep(self.chance.choice((0.0, TIMEOUT + 1.0)))
@@ -219,8 +234,11 @@ class Pair:
         if witness is not None:
             time.sleep(TIMEOUT + 2.0)
             witness.stop()
-            self.once += witness.acknowledged
-            self.stubborn += witness.answered
+            self.once += [name for name, _, _ in witness.acknowledged]
+            by_time = witness.by_time(stopped)
+            self.stubborn += witness.answered + Counter(by_time)
+            if by_time[SENT_LATER]:
+                self.wrong.append(f"{what}: {by_time[SENT_LATER]} rows were acknowledged by a former leader")
             role = httpx.get(f"{old.url}/readyz", timeout=5.0).json()["role"]
             self.wrong += [] if role == "fenced" else [f"{what}: the former leader is not fenced, but {role}"]
             old.kill()
@@ -282,6 +300,21 @@ class Pair:
         # The means reach from -0.4 to 1.2; one of zero has no digits of its own.
         most = float(np.abs(found[0] - found[1]).max())
         return [] if most < TOLERANCE else [f"predictions differ by {most:.2g} from an unbroken run"]
+
+
+def stop(process: int, how: signal.Signals) -> None:
+    """Stop or kill a process, and wait until none of its threads runs."""
+    os.kill(process, how)
+    threads = Path(f"/proc/{process}/task")
+    while any(_state(each) not in "TZX" for each in threads.glob("*/stat")):
+        time.sleep(0.001)
+
+
+def _state(stat: Path) -> str:
+    try:
+        return stat.read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return "X"  # the thread has ended
 
 
 def replay(stream: LiveStream, entries: list[Any]) -> None:
