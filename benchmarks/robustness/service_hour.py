@@ -94,9 +94,12 @@ class Steps:
                 await asyncio.sleep(rest)
             self._waiting.append(i)
             self._send_waiting()
-        if self._open:
-            await asyncio.wait(self._open, timeout=PATIENCE)
-        self.errors["no answer"] += int(np.isnan(self.took).sum()) - sum(self.errors.values())
+        until = time.perf_counter() + PATIENCE
+        while self._open and time.perf_counter() < until:
+            await asyncio.wait(self._open, timeout=1.0)
+        unsent = int(np.isnan(self.late).sum())
+        unanswered = int(np.isnan(self.took).sum()) - unsent - sum(self.errors.values())
+        self.errors |= Counter({"not sent, as every connection waited": unsent, "no answer": unanswered})
 
     def _made(self, numbers: range) -> list[dict[str, Any]]:
         made = rows(range(BEFORE + numbers.start, BEFORE + numbers.stop))
