@@ -188,11 +188,12 @@ def main() -> None:
     """Run the campaign; fail if anything did."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--turns", type=int, default=8, help="of each stream")
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS), help="of streams")
     parser.add_argument("--revision", default="HEAD", help="of the repository, which the other version is")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
-    found = campaign(args.turns, args.revision, args.seed)
+    found = campaign(args.turns, args.revision, args.seed, tuple(args.kinds))
     if args.out is not None:
         args.out.write_text(json.dumps({"machine": machine(), **found}, indent=1) + "\n")
     print(json.dumps(found, indent=1))
