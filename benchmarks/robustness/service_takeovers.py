@@ -71,6 +71,7 @@ class Load:
         self.wrong: list[str] = []
         self._run = run
         self._stop = threading.Event()
+        self._has_failed = False
         self._threads = [threading.Thread(target=self._send_all, args=(i,)) for i in range(CLIENTS)]
 
     def start(self) -> None:
@@ -78,8 +79,9 @@ class Load:
         for thread in self._threads:
             thread.start()
 
-    def stop(self) -> None:
-        """End, once all that was sent is acknowledged."""
+    def stop(self, has_failed: bool = False) -> None:
+        """End, once all that was sent is acknowledged, or at once if nobody leads any more."""
+        self._has_failed = has_failed
         self._stop.set()
         for thread in self._threads:
             thread.join()
@@ -95,12 +97,14 @@ class Load:
                 self._send(clients, "learn", [{"id": each["id"], "y": each["y"]} for each in rows])
             else:
                 self._send(clients, "step", rows)
+            if self._has_failed:
+                return
             now = time.monotonic()
             self.acknowledged |= {each["id"]: now for each in rows}
 
     def _send(self, clients: dict[str, Client], what: str, rows: list[dict[str, Any]]) -> None:
         """Send rows until they are acknowledged."""
-        while True:
+        while not self._has_failed:
             try:
                 url = self.url
                 client = clients.setdefault(url, clients.get(url) or Client(url, timeout=3.0))
@@ -305,16 +309,16 @@ class Pair:
 def stop(process: int, how: signal.Signals) -> None:
     """Stop or kill a process, and wait until none of its threads runs."""
     os.kill(process, how)
-    threads = Path(f"/proc/{process}/task")
-    while any(_state(each) not in "TZX" for each in threads.glob("*/stat")):
+    while _runs(process):
         time.sleep(0.001)
 
 
-def _state(stat: Path) -> str:
+def _runs(process: int) -> bool:
     try:
-        return stat.read_text().rpartition(")")[2].split()[0]
+        stats = [each.read_text() for each in Path(f"/proc/{process}/task").glob("*/stat")]
     except OSError:
-        return "X"  # the thread has ended
+        return Path(f"/proc/{process}").exists()  # a thread has ended, or all of it has
+    return any(stat.rpartition(")")[2].split()[0] not in "TZX" for stat in stats)
 
 
 def replay(stream: LiveStream, entries: list[Any]) -> None:
@@ -373,7 +377,7 @@ def campaign(kills: int, minutes: float, seed: int = 0) -> dict[str, Any]:
                 said = f"{pair.leader.said()[-400:]} | {pair.standby.said()[-400:]}"
                 pair.wrong.append(f"{type(error).__name__}: {error}; {said}")
             finally:
-                pair.load.stop()
+                pair.load.stop(has_failed=True)
                 for server in (pair.leader, pair.standby):
                     if server.is_alive():
                         server.kill()
