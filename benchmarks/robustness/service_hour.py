@@ -1,6 +1,6 @@
 """An hour of single rows at a fixed rate: how long each step takes, memory, disk, errors.
 
-    python -m benchmarks.robustness.service_hour --minutes 60 --rate 500 --out benchmarks/results/service_hour.json
+    python -m benchmarks.robustness.service_hour --minutes 60 --rate 500 --out benchmarks/results/NAME.json
 
 The service is a process, the client is this one; both are on the same machine, over loopback. Steps of one row with 8
 inputs and an id of its own are sent at their due times, whether those before were answered or not, and their time
