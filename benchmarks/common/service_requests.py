@@ -15,10 +15,11 @@ KINDS: dict[str, dict[str, Any]] = {
     "fast": {"model": "fast", "warmup": 40},
     "labels": {"model": "linear", "warmup": 30, "task": "classification", "classes": ["low", "mid", "high"]},
     "keys": {"key": "machine", "warmup": 30},
-    "challenged": {"model": "linear", "warmup": 30},
 }
+LAST = {"name": "last", "model": "fast"}
 KEYS = tuple(f"m{i}" for i in range(5))
-Request = tuple[str, dict[str, Any]]  # the end of the path, and the body; of a restore, which request it goes back to
+# The end of the path, and the body: of a restore which request it goes back to, None of what is to be deleted.
+Request = tuple[str, dict[str, Any] | None]
 
 
 @dataclass
@@ -58,7 +59,7 @@ class _Maker:
         self.made = Sequence(stream)
         self.next = 0
         self.waiting: dict[str, dict[str, Any]] = {}
-        self.counting: list[Request] = []  # requests that no restore has undone
+        self.counting: list[tuple[str, list[dict[str, Any]]]] = []  # rows that no restore has undone
         self.kept: tuple[int, dict[str, Any]] | None = None  # the last checkpoint's request, and what was then
 
     def row(self, named: bool = True) -> dict[str, Any]:
@@ -84,9 +85,9 @@ class _Maker:
 
     def add(self, what: str, rows: list[dict[str, Any]]) -> None:
         self.send(what, {"rows": rows})
-        self.counting.append(self.made.requests[-1])
+        self.counting.append((what, rows))
 
-    def send(self, what: str, body: dict[str, Any]) -> None:
+    def send(self, what: str, body: dict[str, Any] | None) -> None:
         self.made.requests.append((what, body))
         self.made.learnt.append(self.made.labels)
 
@@ -128,18 +129,18 @@ class _Maker:
 
     def again(self) -> None:
         """Send a request once more, as one does whose answer was lost."""
-        what, body = self.random.choice(self.counting)
-        if what == "predict" and any(row["id"] not in self.waiting for row in body["rows"]):
+        what, rows = self.random.choice(self.counting)
+        if what == "predict" and any(row["id"] not in self.waiting for row in rows):
             return
-        if all("id" in row for row in body["rows"]):
-            self.add(what, body["rows"])
+        if all("id" in row for row in rows):
+            self.add(what, rows)
 
 
 def sequence(kind: str, requests: int, seed: int = 0) -> Sequence:
-    """Return so many requests to a stream of a kind: predictions, labels in any order, steps, retries, restores."""
+    """Return so many requests to a stream of a kind: predictions, labels, steps, retries, restores, challengers."""
     maker = _Maker(kind, seed)
     maker.step(25)
-    challenges = dict(_challenges(requests)) if kind == "challenged" else {}
+    challenges = dict(_challenges(kind, requests))
     while len(maker.made) < requests:
         if len(maker.made) in challenges:
             maker.send(*challenges[len(maker.made)])
@@ -165,12 +166,13 @@ def sequence(kind: str, requests: int, seed: int = 0) -> Sequence:
     return maker.made
 
 
-def _challenges(requests: int) -> Iterator[tuple[int, Request]]:
-    """Yield after how many requests challengers are begun, and one is promoted."""
-    yield 1, ("challengers", {"name": "other", "warmup": 35, "seed": 1, "lags": [1]})
+def _challenges(kind: str, requests: int) -> Iterator[tuple[int, Request]]:
+    """Yield after how many requests challengers are begun, one is promoted, and one ended."""
+    yield 1, ("challengers", {"name": "other", "warmup": 35, "seed": 1})
     yield 2, ("challengers", {"name": "twin", "warmup": 35})
     yield requests * 3 // 5, ("challengers/other/promote", {"force": True})
-    yield requests * 4 // 5, ("challengers", {"name": "last", "model": "fast"})
+    yield requests * 7 // 10, ("challengers/twin", None)
+    yield requests * 4 // 5, ("challengers", {"name": "last", "seed": 2} if kind == "keys" else LAST)
 
 
 def probe(kind: str) -> dict[str, Any]:

@@ -116,7 +116,12 @@ def _die(module: str, name: str, when: str, call: int) -> None:
 
 
 def serve(words: list[str], cache: str, log: str, changes: Changes) -> None:
-    """Run ``streamgp serve`` in this process."""
+    """Run ``streamgp serve`` in this process, in a session of its own, as a service has.
+
+    Linux divides the processors among sessions (`sched_autogroup`), so that its clients take nothing of its share.
+    """
+    if sys.platform != "win32":
+        os.setsid()
     os.environ["STREAMGP_CACHE"] = cache
     sys.stdout = sys.stderr = open(log, "a")  # noqa: SIM115
 
@@ -228,3 +233,8 @@ class Server:
         """Return the processor time that the process has used, which others on the machine take nothing from."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def waited_seconds(self) -> float:
+        """Return for how long threads of the process that could have run waited for a processor, together."""
+        threads = Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")
+        return 1e-9 * sum(int(each.read_text().split()[1]) for each in threads)

@@ -3,11 +3,11 @@
     python -m benchmarks.robustness.service_kills --kills 300 --out benchmarks/results/service_kills.json
 
 Every process is a real one over a real directory. A client sends a fixed sequence: predictions, labels late and in
-any order, steps, retries, returns to a checkpoint; somebody looks at the stream meanwhile. A third of the kills come
-from the process itself, at a call of a chosen function: between disk and model, within a checkpoint, around a rename,
-in a replay, within a return. At the end all answers, counts, scores, scored rows and predictions must be those of a
-run that nobody killed. Then directories are copied under load and opened as they are, and a disk is filled and given
-its space back.
+any order, steps, retries, returns to a checkpoint, challengers that are begun, promoted and ended; somebody looks at
+the stream meanwhile. A third of the kills come from the process itself, at a call of a chosen function: between disk
+and model, within a checkpoint, around a rename, in a replay, within a return, before a promotion. At the end all
+answers, counts, scores, scored rows, challengers and predictions must be those of a run that nobody killed. Then
+directories are copied under load and opened as they are, and a disk is filled and given its space back.
 """
 
 import random
@@ -15,6 +15,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -46,17 +47,22 @@ def changes(random_: random.Random, die_at: tuple[str, int] | None = None) -> Ch
 
 
 def send(
-    client: Client, name: str, request: tuple[str, dict[str, Any]], answers: list[dict[str, Any]]
+    client: Client, name: str, request: tuple[str, dict[str, Any] | None], answers: list[dict[str, Any]]
 ) -> dict[str, Any]:
     """Send a request; return the answer, or in place of its position what a refusal says.
 
     `answers` has those to the requests before it, for a restore to find the position of its checkpoint.
     """
     what, body = request
+    path = f"/v1/streams/{name}/{what}"
+    if body is None:
+        with suppress(ServiceError):  # it is deleted already where the answer to that got lost
+            client.request("DELETE", path)
+        return {"position": None}
     if what == "restore":
         body = {"position": answers[body["of"]]["position"]}
     try:
-        return client.request("POST", f"/v1/streams/{name}/{what}", body)
+        return client.request("POST", path, body)
     except ServiceError as error:
         return {"position": f"{error.status}: {error}"}
 

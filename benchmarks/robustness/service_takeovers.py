@@ -8,6 +8,11 @@ sees it, and let go again; its standby is promoted at once, without force. The f
 had happened, while a stubborn client goes on to ask it, or as the standby of the new one. In between the standby is
 killed too. In the end every acknowledged row must be once in the log of the leader and in that of the standby, which
 must be the same, and a stream that learns these rows in their order must predict the same (1e-9).
+
+What a stubborn client was acknowledged is counted by when. "while it led": before the leader was stopped. "sent while
+it led": the row was on its way when the leader was stopped, its standby had it on disk, and the leader said so once
+it was let go. "sent later": a row that came after that, which a former leader may never acknowledge: a failure. Rows
+of the first two must be in both logs in the end, like those of all others.
 """
 
 import os
@@ -40,6 +45,7 @@ MOST_SECONDS = 5.0  # of a takeover
 CLIENTS = 2
 RUN = 20  # kills, after which all is compared and another pair begins
 TOLERANCE = 1e-9
+SENT_LATER = "acknowledged, sent later"
 EVENTS = ("kill", "kill", "kill", "kill, old one back", "pause", "standby")
 """What happens to the leader, or to the standby."""
 
@@ -65,6 +71,7 @@ class Load:
         self.wrong: list[str] = []
         self._run = run
         self._stop = threading.Event()
+        self._has_failed = False
         self._threads = [threading.Thread(target=self._send_all, args=(i,)) for i in range(CLIENTS)]
 
     def start(self) -> None:
@@ -72,8 +79,9 @@ class Load:
         for thread in self._threads:
             thread.start()
 
-    def stop(self) -> None:
-        """End, once all that was sent is acknowledged."""
+    def stop(self, has_failed: bool = False) -> None:
+        """End, once all that was sent is acknowledged, or at once if nobody leads any more."""
+        self._has_failed = has_failed
         self._stop.set()
         for thread in self._threads:
             thread.join()
@@ -89,12 +97,14 @@ class Load:
                 self._send(clients, "learn", [{"id": each["id"], "y": each["y"]} for each in rows])
             else:
                 self._send(clients, "step", rows)
+            if self._has_failed:
+                return
             now = time.monotonic()
             self.acknowledged |= {each["id"]: now for each in rows}
 
     def _send(self, clients: dict[str, Client], what: str, rows: list[dict[str, Any]]) -> None:
         """Send rows until they are acknowledged."""
-        while True:
+        while not self._has_failed:
             try:
                 url = self.url
                 client = clients.setdefault(url, clients.get(url) or Client(url, timeout=3.0))
@@ -115,7 +125,7 @@ class Stubborn:
 
     def __init__(self, url: str, name: str) -> None:
         self.answered: Counter[str] = Counter()
-        self.acknowledged: list[str] = []
+        self.acknowledged: list[tuple[str, float, float]] = []  # a row, when it was sent, and when answered
         self._url, self._name = url, name
         self._stop = threading.Event()
         self._threads = [threading.Thread(target=self._send_all, args=(i,)) for i in range(2)]
@@ -125,11 +135,10 @@ class Stubborn:
     def _send_all(self, thread: int) -> None:
         number, client = 0, Client(self._url, timeout=30.0)
         while not self._stop.is_set():
-            name, number = f"{self._name}-{thread}-{number}", number + 1
+            name, number, sent = f"{self._name}-{thread}-{number}", number + 1, time.monotonic()
             try:
                 client.request("POST", "/v1/streams/power/step", {"rows": [row(name)]})
-                self.acknowledged.append(name)
-                self.answered["acknowledged"] += 1
+                self.acknowledged.append((name, sent, time.monotonic()))
             except ServiceError as error:
                 self.answered[str(error.status)] += 1
                 time.sleep(0.05)
@@ -142,6 +151,17 @@ class Stubborn:
         self._stop.set()
         for thread in self._threads:
             thread.join()
+
+    def by_time(self, stopped: float) -> dict[str, int]:
+        """Count the rows that were acknowledged, by when, given when the leader was stopped."""
+        led = sum(answered <= stopped for _, _, answered in self.acknowledged)
+        later = sum(sent > stopped for _, sent, _ in self.acknowledged)
+        sent_before = len(self.acknowledged) - led - later
+        return {
+            "acknowledged while it led": led,
+            "acknowledged later, sent while it led": sent_before,
+            SENT_LATER: later,
+        }
 
 
 class Pair:
@@ -203,10 +223,9 @@ class Pair:
         if what == "pause":
             witness = Stubborn(old.url, f"w{self.number}-{sum(self.events.values())}")
             time.sleep(0.2)
-            os.kill(old.process.pid, signal.SIGSTOP)
-        else:
-            old.process.kill()
         began = time.monotonic()
+        stop(old.process.pid, signal.SIGSTOP if what == "pause" else signal.SIGKILL)
+        stopped = time.monotonic()
         self.take_over(began)
         if what == "pause":
             time.sleep(self.chance.choice((0.0, TIMEOUT + 1.0)))
@@ -219,8 +238,11 @@ class Pair:
         if witness is not None:
             time.sleep(TIMEOUT + 2.0)
             witness.stop()
-            self.once += witness.acknowledged
-            self.stubborn += witness.answered
+            self.once += [name for name, _, _ in witness.acknowledged]
+            by_time = witness.by_time(stopped)
+            self.stubborn += witness.answered + Counter(by_time)
+            if by_time[SENT_LATER]:
+                self.wrong.append(f"{what}: {by_time[SENT_LATER]} rows were acknowledged by a former leader")
             role = httpx.get(f"{old.url}/readyz", timeout=5.0).json()["role"]
             self.wrong += [] if role == "fenced" else [f"{what}: the former leader is not fenced, but {role}"]
             old.kill()
@@ -284,6 +306,21 @@ class Pair:
         return [] if most < TOLERANCE else [f"predictions differ by {most:.2g} from an unbroken run"]
 
 
+def stop(process: int, how: signal.Signals) -> None:
+    """Stop or kill a process, and wait until none of its threads runs."""
+    os.kill(process, how)
+    while _runs(process):
+        time.sleep(0.001)
+
+
+def _runs(process: int) -> bool:
+    try:
+        stats = [each.read_text() for each in Path(f"/proc/{process}/task").glob("*/stat")]
+    except OSError:
+        return Path(f"/proc/{process}").exists()  # a thread has ended, or all of it has
+    return any(stat.rpartition(")")[2].split()[0] not in "TZX" for stat in stats)
+
+
 def replay(stream: LiveStream, entries: list[Any]) -> None:
     """Send the requests of a log to a stream, one after the other."""
     from streamgp.service.requests import restored
@@ -340,7 +377,7 @@ def campaign(kills: int, minutes: float, seed: int = 0) -> dict[str, Any]:
                 said = f"{pair.leader.said()[-400:]} | {pair.standby.said()[-400:]}"
                 pair.wrong.append(f"{type(error).__name__}: {error}; {said}")
             finally:
-                pair.load.stop()
+                pair.load.stop(has_failed=True)
                 for server in (pair.leader, pair.standby):
                     if server.is_alive():
                         server.kill()

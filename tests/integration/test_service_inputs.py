@@ -9,6 +9,7 @@ import pytest
 
 from live_streams import copied, learn, predict, step, working
 from streamgp import StreamingGPFleet, StreamingGPRegressor, evaluate
+from streamgp.service.config import StreamConfig
 from streamgp.service.problems import Problem
 from streamgp.service.web.forecasts import forecast
 
@@ -168,3 +169,39 @@ def test_a_fleet_has_a_transform(tmp_path: Path):
         np.testing.assert_allclose([row[name] for row in found], expected.frame[column], rtol=1e-9)
     for name in ("pll", "crps", "rmse"):
         np.testing.assert_allclose(scores[name], expected.metrics[name], rtol=1e-9, err_msg=name)
+
+
+def test_public_holidays_are_an_input_as_of_estimators_and_fleets(tmp_path: Path):
+    pytest.importorskip("holidays")
+    n, day = 240, 86_400.0
+    times = np.datetime64("2025-11-28T12:00:00").astype("datetime64[s]").astype(float) + day * (np.arange(n) // 3)
+    dates = pl.from_epoch(pl.Series(times.astype(int)))
+    free = dates.dt.strftime("%m-%d").is_in(["12-25", "12-26", "01-01"]).to_numpy()
+    y = 3.0 * free + 0.1 * np.random.default_rng(0).normal(size=n)
+    table = pl.DataFrame({"time is a holiday": free.astype(float)})
+    expected = evaluate(StreamingGPRegressor("linear", warmup=90), table, y, times=times, progress=False)
+    options = {"features": (), "warmup": 90, "timed": True, "holidays": "DE"}
+    given = [{"id": f"r{i}", "x": {}, "time": times[i], "y": y[i]} for i in range(n)]
+    with working(tmp_path / "power", **options | {"model": "linear"}) as stream:
+        found = step(stream, given[:200])["rows"]
+        stream.write_checkpoint().result(60)
+        other = copied(stream, tmp_path / "copy")
+    with working(other, **options | {"model": "linear"}) as again:
+        found += step(again, given[200:])["rows"]
+    np.testing.assert_allclose([row["mean"] for row in found], expected.mean, rtol=1e-9)
+    keys = [f"k{i % 3}" for i in range(n)]
+    fleet = StreamingGPFleet("key", "ds", "load", warmup=90, calendar="none", holidays="DE")
+    theirs = fleet.evaluate(pl.DataFrame({"key": keys, "ds": dates, "load": y})).frame
+    keyed = [row | {"key": key} for row, key in zip(given, keys, strict=True)]
+    with working(tmp_path / "keyed", **options | {"model": "fleet", "key": "key"}) as stream:
+        found = step(stream, keyed)["rows"]
+        ahead = forecast(stream, {"h": 3, "key": "k1"})["rows"]
+    np.testing.assert_allclose([row["mean"] for row in found], theirs["mean"], rtol=1e-9)
+    np.testing.assert_allclose([row["mean"] for row in ahead], fleet.forecast(3, keys=["k1"])["mean"], rtol=1e-9)
+
+
+def test_holidays_that_cannot_be_are_refused(tmp_path: Path):
+    pytest.importorskip("holidays")
+    for more, says in (({}, "holidays: expected none, unless the stream is timed"), ({"timed": True}, "got 'XX'")):
+        with pytest.raises(Problem, match=says):
+            StreamConfig.from_document({"name": "s", "target": "y", "holidays": "XX"} | more)

@@ -76,3 +76,30 @@ const found = [of(9, 38), of(10, 11), of(undefined, 12)];
         "A restart would take about 11 s",
         "A restart would take about 12 s",
     ]
+
+
+def test_a_challenger_is_said_with_its_interval_and_what_it_is(scripts: Path) -> None:
+    program = """
+import { linesOf, reachOf, wordOf } from "./challengers.js";
+const options = { model: "fast", calendar: [], lags: [1, 24] };
+const standing = { verdict: "better", difference: 0.5, low: 0.2, high: 0.8, scored_rows: 1200 };
+const none = { verdict: "undecided", difference: null, low: null, high: null, scored_rows: 0 };
+const ahead = { state: "ready", behind: 3, since: 7, options, ...standing };
+const early = { state: "warming up", behind: 0, since: 7, options, ...none };
+const broken = { ...early, state: "failed", failure: "it cannot answer" };
+const all = [ahead, early, broken];
+const found = [all.map(wordOf), all.map(linesOf), reachOf([{ low: -2, high: 0.1 }, ahead, early]), reachOf([])];
+"""
+    words, lines, reach, nothing = said(scripts, program)  # type: ignore[misc]
+    assert [(each["tone"], each["word"]) for each in words] == [
+        ("good", "better"),
+        ("wait", "warming up"),
+        ("bad", "failed"),
+    ]
+    assert lines[0] == [
+        "+0.50 nats a row beside the stream's own model (+0.20 to +0.80), over 1,200 rows.",
+        "model fast; lags 1, 24 · since position 7 · 3 rows behind",
+    ]
+    assert lines[1][0] == "No row has been predicted by both after their warm-ups."
+    assert lines[2][0].lower().startswith("it cannot answer")
+    assert (reach, nothing) == (2, 0)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 from streamgp.likelihoods import TargetMap
-from streamgp.models.options import MIN_WARMUP, TASKS
+from streamgp.models.options import MIN_WARMUP, TASKS, calendar_of
 from streamgp.service.fields import FIELDS, MODEL_OPTIONS, check_options, in_words, is_of
 from streamgp.service.inputs import input_names
 from streamgp.service.problems import Problem
@@ -25,7 +25,7 @@ MAX_DAYS = 90
 MAX_MEGABYTES = 1_000_000
 # What a challenger may have otherwise than its stream: not what comes, nor what a target is.
 CHANGEABLE = (
-    *("model", "calendar", "warmup", "seed"),
+    *("model", "calendar", "holidays", "warmup", "seed"),
     *(name for name in MODEL_OPTIONS if name not in ("bounds", "target_transform")),
 )
 _UNWRITABLE = ("Cc", "Cs", "Zl", "Zp")  # control characters, lone surrogates, separators of lines
@@ -48,6 +48,8 @@ class StreamConfig:
         No levels: what each is worth is learnt (see `streamgp.stream.level_effects`), of a stream of one model.
     calendar
         Of a stream that is `timed`: ``day``, ``week``, ``month`` or ``year``, cycles of the time that are inputs too.
+    holidays
+        Of a stream that is `timed`: a country, such as ``DE``, whose public holidays are an input, 1 on these days.
     key
         The name of the key, of a stream with a model for each one; None: one model.
     model
@@ -81,6 +83,7 @@ class StreamConfig:
     features: tuple[str, ...] = ()
     categories: dict[str, tuple[str, ...]] = field(default_factory=dict)
     calendar: tuple[str, ...] = ()
+    holidays: str | None = None
     key: str | None = None
     model: str = "default"
     task: str = "regression"
@@ -145,8 +148,13 @@ class StreamConfig:
                 )
         if len(set(self.calendar)) < len(self.calendar) or not set(self.calendar) <= set(CYCLES):
             raise _wrong("calendar", f"some of {', '.join(CYCLES)}", list(self.calendar))
-        if self.calendar and not self.timed:
-            raise _wrong("calendar", "none, unless the stream is timed", list(self.calendar))
+        for name in ("calendar", "holidays"):
+            if getattr(self, name) and not self.timed:
+                raise _wrong(name, "none, unless the stream is timed", _plain(getattr(self, name)))
+        try:
+            calendar_of(None, self.holidays)
+        except ValueError as error:
+            raise Problem(422, str(error)) from None
         if len(self.inputs) > MAX_FEATURES:
             raise _wrong("features", f"at most {MAX_FEATURES:,}, each level of a category counted", len(self.inputs))
         if len(set(self.inputs)) < len(self.inputs) or {self.target, self.key} & set(self.inputs):
@@ -159,8 +167,13 @@ class StreamConfig:
 
     @property
     def input_cycles(self) -> tuple[str, ...]:
-        """The cycles of the time that are columns among the inputs; a fleet finds its own."""
-        return () if self.is_keyed else self.calendar
+        """The cycles of the time, and the holidays, that are columns among the inputs; a fleet finds its own."""
+        return () if self.is_keyed else self.calendar + calendar_of(None, self.holidays)
+
+    @property
+    def has_dates(self) -> bool:
+        """Whether the times are dates that the model takes inputs from."""
+        return bool(self.calendar or self.holidays)
 
     @property
     def target_map(self) -> TargetMap:

@@ -5,7 +5,7 @@ from typing import Any
 
 from streamgp.models.accepted import check_accepted
 from streamgp.models.option_type import Kind, Option
-from streamgp.models.options import CALENDAR, FLEET, MISSING_CODES, MODEL, OPTIONS, SEED, TASKS, WARMUP
+from streamgp.models.options import CALENDAR, FLEET, HOLIDAYS, MISSING_CODES, MODEL, OPTIONS, SEED, TASKS, WARMUP
 from streamgp.table.calendar import CYCLES
 
 Schema = dict[str, Any]
@@ -67,6 +67,7 @@ FIELDS: dict[str, Schema] = {
         "description": "Of features that are text, the levels; none: what each level is worth is learnt.",
     },
     "calendar": _field(_CYCLES),
+    "holidays": _field(replace(HOLIDAYS, kind="name")) | {"type": ["string", "null"]},
     "key": {"type": ["string", "null"]},
     "model": _field(MODEL),
     "task": {"type": "string", "enum": list(TASKS)},

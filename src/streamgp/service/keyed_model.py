@@ -109,6 +109,7 @@ class KeyedModel:
             missing="skip",
             random_state=c.seed,
             calendar=c.calendar or NONE,
+            holidays=c.holidays,
             **c.options,
         )
 
@@ -176,7 +177,7 @@ class KeyedModel:
         c = self.config
         columns: dict[str, Any] = {c.key or "": rows.keys}
         if c.timed:
-            columns[TIME] = _dates(rows.times) if c.calendar else rows.times
+            columns[TIME] = _dates(rows.times) if c.has_dates else rows.times
         columns |= {name: rows.X[:, j] for j, name in enumerate(c.inputs)}
         columns |= {name: _levels(columns[name]) for name in c.open_levels}
         if rows.y is not None:
@@ -188,7 +189,7 @@ class KeyedModel:
         frame = self.live.forecast(key, h, X_future, level).drop(self.config.key)
         if TIME in frame.columns:
             frame = frame.rename({TIME: "time"})
-        if self.config.calendar:
+        if self.config.has_dates:
             frame = frame.with_columns(pl.col("time").dt.epoch("us") / 1e6)
         return frame.to_dicts()
 

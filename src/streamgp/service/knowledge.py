@@ -34,7 +34,7 @@ SETTLE_ROWS = 64
 GROUP_ROWS = 4_096
 
 # A checkpoint's stream must be the same in these.
-_OF_MODEL = ("features", "categories", "calendar", "key", "task", "classes", "timed", *MODEL_OPTIONS)
+_OF_MODEL = ("features", "categories", "calendar", "holidays", "key", "task", "classes", "timed", *MODEL_OPTIONS)
 
 Notify = Callable[[str, dict[str, Any]], None]
 

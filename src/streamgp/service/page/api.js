@@ -52,7 +52,7 @@ async function problemOf(response) {
 }
 
 async function request(path, options) {
-  const headers = { Accept: "application/json" };
+  const headers = { Accept: "application/json", ...options.headers };
   if (token.get()) headers.Authorization = `Bearer ${token.get()}`;
   let response;
   try {
@@ -98,7 +98,8 @@ export function isPassing(error) {
   return error instanceof Problem && (error.status === 409 || error.status === 503);
 }
 
-/** POST without a body. */
-export function post(path) {
-  return request(path, { method: "POST" });
+/** POST of a document, or without a body. */
+export function post(path, document = undefined) {
+  const body = document && { body: JSON.stringify(document), headers: { "Content-Type": "application/json" } };
+  return request(path, { method: "POST", ...body });
 }

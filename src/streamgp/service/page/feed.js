@@ -11,7 +11,7 @@ const EXPERTS_EVERY = 10_000;
 export class Feed {
   constructor(name, key) {
     this.absent = new Set(); // resources that this stream does not have
-    Object.assign(this, { name, key, detail: null, scores: null, experts: null, alarms: null, pending: null, about: null, ofKey: null });
+    Object.assign(this, { name, key, detail: null, scores: null, experts: null, alarms: null, pending: null, challengers: null, about: null, ofKey: null });
     this.rows = new Rows(KEPT);
     this.wholeAt = -Infinity;
     this.expertsAt = -Infinity;
@@ -64,15 +64,17 @@ export class Feed {
       return;
     }
     const experts = whole || performance.now() - this.expertsAt >= EXPERTS_EVERY;
-    const [scores, alarms, pending, weights] = await Promise.all([
+    const [scores, alarms, pending, challengers, weights] = await Promise.all([
       this.#part("scores", {}, signal),
       this.#part("alarms", {}, signal),
       this.#part("pending", { limit: 20 }, signal),
+      this.#part("challengers", {}, signal),
       experts ? this.#part("experts", {}, signal) : null,
     ]);
     if (scores !== undefined) this.scores = scores;
     if (alarms !== undefined) this.alarms = alarms?.alarms ?? null;
     if (pending !== undefined) this.pending = pending;
+    if (challengers !== undefined) this.challengers = challengers;
     if (experts && weights !== undefined) {
       this.experts = weights?.experts ?? null;
       this.expertsAt = performance.now();

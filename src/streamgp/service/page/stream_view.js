@@ -1,6 +1,7 @@
 // The page of one stream, or of one key of a fleet.
 
 import { ageOf, pathOf, post } from "./api.js";
+import { challengersPanel } from "./challengers.js";
 import { LabelChart } from "./chart_labels.js";
 import { PredictionChart } from "./chart_predictions.js";
 import { CoverageChart, ErrorRateChart, LogScoreChart } from "./chart_rolling.js";
@@ -66,6 +67,7 @@ export class StreamView {
       this.alarms?.update(feed.alarms);
       this.experts?.update(feed.experts);
       this.scores?.update(feed.scores);
+      this.challengers?.update(feed.challengers, detail.model);
       this.pending?.update(feed.pending);
       this.durability?.update(detail.durability);
     }
@@ -156,9 +158,14 @@ export class StreamView {
     });
     this.experts = expertsPanel();
     this.scores = scoresPanel();
+    this.challengers = challengersPanel(async (challenger) => {
+      feed.challengers.promotion = await post(`${pathOf(feed.name, "challengers", encodeURIComponent(challenger))}/promote`, {});
+      feed.challengers.challengers = feed.challengers.challengers.filter((entry) => entry.name !== challenger);
+      this.challengers.update(feed.challengers, feed.detail.model);
+    });
     this.pending = pendingPanel();
     this.durability = durabilityPanel();
-    return [[this.alarms, this.experts, this.scores, this.pending].map((part) => part.section), [this.durability.section]];
+    return [[this.alarms, this.experts, this.challengers, this.scores, this.pending].map((part) => part.section), [this.durability.section]];
   }
 
   #judge(detail, labels, staleLimit) {

@@ -95,7 +95,7 @@ def _of_key_ahead(
         return None
     stamped = [{}] * h if times is None else [{"time": time} for time in times]
     given = [{"key": key, "x": x} | stamp for x, stamp in zip(steps, stamped, strict=True)]
-    sent = config if times is not None else replace(config, timed=False, calendar=())
+    sent = config if times is not None else replace(config, timed=False, calendar=(), holidays=None)
     frame = model.frame(rows_with_inputs(sent, given, with_target=False))
     return frame if times is not None or not config.timed else frame.drop(TIME)
 
