@@ -20,12 +20,12 @@ from streamgp.numerics import keys
 # Before so many rows, and so many for each input, nothing is fitted.
 FEWEST_ROWS = 32
 ROWS_PER_INPUT = 2
-# Each basis with its features, and the start of its lengthscales. Centres see what few rows show; from `MANY_ROWS` on,
-# frequencies that are trained see more, and overfit no longer.
-FEW = {"linear": (1, 1.0), "hilbert": (100, 0.3), "nystrom": (100, 3.0)}
-MANY = {"linear": (1, 1.0), "hilbert": (100, 0.3), "fourier-trained": (200, 1.0)}
+# Each basis with its features, the start of its lengthscales, and the steps of its search: more would cost more, and gain
+# nothing. Centres see what few rows show; from `MANY_ROWS` on trained frequencies see more, and overfit no longer.
+_ANY = {"linear": (1, 1.0, 15), "hilbert": (100, 0.3, 15)}
+FEW = _ANY | {"nystrom": (100, 3.0, 15)}
+MANY = _ANY | {"fourier-trained": (200, 1.0, 25)}
 MANY_ROWS = 256
-SEARCH_STEPS = 25
 _PACES = Spec("first fits", dynamics=("static", "walk 0.001", "revert 0.95"))
 _FIRST_FITS_KEY = 3_000  # among the keys that number bases and starts
 
@@ -41,10 +41,10 @@ def first_fits(rows: WarmupRows, seed: int) -> list[Expert]:
 def _fitted(rows: WarmupRows, seed: int) -> Iterator[Expert]:
     """Yield each basis at each pace, but those whose evidence is no number, as that of a constant target."""
     wanted = FEW if len(rows.X) < MANY_ROWS else MANY
-    for position, (name, (features, start)) in enumerate(wanted.items()):
+    for position, (name, (features, start, steps)) in enumerate(wanted.items()):
         key = keys.fold_in(keys.fold_in(keys.key(seed), _FIRST_FITS_KEY), position)
         basis = BASES[name].from_data(rows.X, num_features=features, start=start, key=key, y=rows.y)
-        fit = fit_basis(basis, rows.X, rows.y, start, max_steps=SEARCH_STEPS)
+        fit = fit_basis(basis, rows.X, rows.y, start, max_steps=steps)
         if not np.isfinite(fit.gain):
             continue
         prior_var, noise_var = np.asarray(fit.prior_var), np.asarray(fit.noise_var)
