@@ -23,6 +23,7 @@ from streamgp.models.spec import Spec
 from streamgp.numerics import tree
 from streamgp.numerics.coding import one_hot
 from streamgp.numerics.standardise import Standardiser
+from streamgp.stream.first_guess import guessed
 
 # Of the weights, over the number of experts: twice what the slowest of the rules that share keeps for each.
 TRIM = 0.05
@@ -89,6 +90,10 @@ class Task:
     def in_units(self, predictive: AnyPredictive, n: int, targets: Standardiser, num_classes: int) -> AnyPredictive:
         """Return the first n rows of a prediction, as NumPy arrays in the units of the targets."""
         return tree.map(lambda a: np.asarray(a)[:n], predictive)
+
+    def guessed(self, predictive: AnyPredictive, X: np.ndarray) -> AnyPredictive:
+        """Return a prediction made before any target was known, with what the inputs `X` of its rows suggest."""
+        return predictive
 
     def constant(self, targets: Standardiser) -> list[float | None]:
         """Return, for each target, its value where it had a single one in the rows that set its scale, else None."""
@@ -169,6 +174,13 @@ class Regression(Task):
             None if predictive.recalibration is None else np.asarray(predictive.recalibration)[:n],
             noise=None if predictive.noise is None else np.asarray(predictive.noise)[:n],
         )
+
+    def guessed(self, predictive: AnyPredictive, X: np.ndarray) -> AnyPredictive:
+        """Return the prediction moved to where most inputs are, if targets have their scale: see `first_guess`."""
+        if self.spec.horizon or self.spec.target_transform or any(end is not None for end in self.spec.bounds):
+            return predictive
+        assert isinstance(predictive, Predictive)
+        return guessed(predictive, X)
 
     def constant(self, targets: Standardiser) -> list[float | None]:
         """Return the mean of every target that never varied."""
