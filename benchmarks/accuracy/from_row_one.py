@@ -126,8 +126,8 @@ def bayesian_linear(Phi: np.ndarray, y: Column, offset: Column) -> Scored:
 def gaussian_process(X: np.ndarray, y: Column) -> Scored:
     """Run a Gaussian process that knows all rows so far, and is fitted anew to them at times.
 
-    A squared exponential with a lengthscale for each input, a plane and noise; the maximum a posteriori. The first rows
-    are those of the running mean.
+    A squared exponential with a lengthscale for each input, a plane and noise; the maximum a posteriori. The running
+    mean predicts the first rows.
     """
     first = bayesian_linear(X[: REFITS[0], :0], y[: REFITS[0]], np.zeros(REFITS[0]))
     mean, scale = np.zeros((2, WARMUP - REFITS[0]))

@@ -1,4 +1,4 @@
-"""The rows of the warm-up with the first fits: the same numbers on every path, better ones, and no harm by glitches."""
+"""The rows of the warm-up with the first fits: the same numbers on every path, and no harm by glitches."""
 
 from functools import cache
 

@@ -76,7 +76,7 @@ class Task:
         return Standardiser.empty(y.shape[1])
 
     def provisional(self, X: np.ndarray, y: np.ndarray, rows: WarmupRows, seed: int) -> StreamModel:
-        """Return the model of the warm-up's next rows; `X` and `y` are the rows so far, `rows` as a family fits them."""
+        """Return the model of the warm-up's next rows; `X` and `y` are those so far, `rows` as a family fits them."""
         raise NotImplementedError
 
     def best_provisional_expert(self, weights: np.ndarray, width: int, seed: int) -> Any:
@@ -149,9 +149,9 @@ class Regression(Task):
         return provisional_ensemble(rows, seed, self.spec.robust, self.spec.recalibrate)
 
     def best_provisional_expert(self, weights: np.ndarray, width: int, seed: int) -> Any:
-        """Return the filter whose kinds of noise have the largest weight together, of those that nothing was fitted in.
+        """Return the default filter whose kinds of noise have the largest weight together.
 
-        The fit has better ones than the first fits.
+        The first fits are left out, since the fit has better ones.
         """
         experts = provisional_experts(width, seed)
         each = weights.reshape(-1, len(PROVISIONAL_NOISE)).sum(axis=1)

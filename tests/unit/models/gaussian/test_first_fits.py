@@ -1,4 +1,4 @@
-"""The experts fitted early in the warm-up: exact where they can be checked, and there only when they can be trusted."""
+"""The experts fitted early in the warm-up: exact where that can be checked, and there only when they are of use."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def names(found: WarmupRows) -> set[str]:
 
 
 def test_few_rows_are_a_gaussian_process():
-    """The mean of the dense posterior, with the hyperparameters that were found (Rasmussen and Williams 2006, 2.25)."""
+    """The mean of the dense posterior, at the hyperparameters found (Rasmussen and Williams 2006, Eq. 2.25)."""
     known = rows(64)
     expert = next(each for each in first_fits(known, 0) if each.name == "first fit nystrom static")
     alone = ensemble([expert], BMA())
