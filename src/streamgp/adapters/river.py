@@ -13,6 +13,7 @@ from streamgp.adapters.feature_slots import FeatureSlots
 from streamgp.adapters.series import quiet
 from streamgp.estimators import StreamingGPClassifier, StreamingGPRegressor
 from streamgp.models.options import OPTIONS
+from streamgp.stream.first_guess import first_guess
 from streamgp.table.given import to_floats
 
 try:
@@ -113,7 +114,7 @@ class RiverRegressor(_OfFeatures, base.MiniBatchRegressor):
     def predict_one(self, x: dict[Any, Any], with_dist: bool = False) -> Any:
         """Return the mean of the target, or with `with_dist` a `river.proba.Gaussian` of its mean and variance.
 
-        Before the first row these are zero and one.
+        Before the first row the mean is zero, or what most features agree on, and the variance is one.
         """
         mean, std = self._moments(x)
         return _gaussian(mean, std) if with_dist else mean
@@ -142,7 +143,8 @@ class RiverRegressor(_OfFeatures, base.MiniBatchRegressor):
 
     def _moments(self, x: dict[Any, Any]) -> tuple[float, float]:
         if not self._learnt.rows:
-            return 0.0, 1.0
+            numbers = [float(value) for value in x.values() if isinstance(value, int | float)]
+            return float(first_guess(np.array([numbers]))[0]), 1.0
         mean, std = self._learnt.quiet.predict_one(self._learnt.slots.row(x))
         return float(mean), float(std)
 

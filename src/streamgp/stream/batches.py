@@ -32,6 +32,7 @@ class BatchEngine:
 
     def __init__(self, settings: StreamSettings, state: StreamState) -> None:
         self._settings, self._state = settings, state
+        self._knows_targets = float(state.targets.count) > 0.0
         self.restarted: frozenset[int] = frozenset()
 
     def predict(self, X: np.ndarray, times: np.ndarray | None = None, extra: Extra = None) -> AnyPredictive:
@@ -42,7 +43,7 @@ class BatchEngine:
             stamps = _padded_times(None if times is None else times[rows], size)
             with on_device(self._settings.spec.device):
                 predictive = state.model.predict(state.model_state, inputs, stamps, **_more(state, extra, rows, size))
-            parts.append(self._in_units(predictive, rows))
+            parts.append(self._in_units(predictive, X[rows]))
         return concatenate(parts)
 
     def update(
@@ -79,16 +80,17 @@ class BatchEngine:
             info = tree.map(lambda a, n=n: np.asarray(a)[:n], info)
             # The rules of the provisional model are not reported.
             rules = info.rules if state.experts else None
-            parts.append(info._replace(predictive=self._in_units(info.predictive, at), rules=rules))
+            parts.append(info._replace(predictive=self._in_units(info.predictive, X[at]), rules=rules))
             state = replace(state, model_state=model_state)
         self._state, info = state, concatenate(parts)
         if info.non_finite is not None and info.non_finite.any():
             self.restarted |= frozenset(np.flatnonzero(info.non_finite.any(0)).tolist())
         return info
 
-    def _in_units(self, predictive: AnyPredictive, rows: slice) -> AnyPredictive:
-        n, state = rows.stop - rows.start, self._state
-        return self._settings.task.in_units(predictive, n, state.targets, state.num_classes)
+    def _in_units(self, predictive: AnyPredictive, X: np.ndarray) -> AnyPredictive:
+        task, state = self._settings.task, self._state
+        predicted = task.in_units(predictive, len(X), state.targets, state.num_classes)
+        return predicted if self._knows_targets else task.guessed(predicted, X)
 
     def flush(self) -> Any:
         """Return the model's state after the rows learnt."""

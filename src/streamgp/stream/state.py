@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 from jaxtyping import Float
 
-from streamgp.models.base import FittedExpert
+from streamgp.models.base import FittedExpert, WarmupRows
 from streamgp.models.contract import SplittingModel, StreamModel
 from streamgp.models.spec import Spec
 from streamgp.numerics import keys
@@ -115,9 +115,7 @@ class StreamState:
         inputs = StreamInputs.empty(settings.spec, settings.num_inputs, settings.num_outputs, categories)
         nothing = np.zeros((0, inputs.width)), np.zeros((0, settings.num_outputs))
         num_classes = max(num_classes, 1)
-        model = settings.task.provisional(
-            *nothing, width=inputs.width, num_classes=num_classes, time_unit=1.0, seed=settings.seed
-        )
+        model = settings.task.provisional(*nothing, WarmupRows(*nothing, num_classes, 1.0), settings.seed)
         return cls(
             inputs,
             Standardiser.empty(settings.num_outputs),

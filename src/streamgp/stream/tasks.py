@@ -8,16 +8,22 @@ import numpy as np
 from jaxtyping import Float
 
 from streamgp.likelihoods import AnyPredictive, Predictive
-from streamgp.models.base import FittedExpert
+from streamgp.models.base import FittedExpert, WarmupRows
 from streamgp.models.contract import StreamModel
 from streamgp.models.fitting.screening import screen
-from streamgp.models.gaussian.provisional import provisional_ensemble, provisional_experts, provisional_scale
+from streamgp.models.gaussian.provisional import (
+    PROVISIONAL_NOISE,
+    provisional_ensemble,
+    provisional_experts,
+    provisional_scale,
+)
 from streamgp.models.gaussian.warmup import prior_log_weights
 from streamgp.models.generalised.warmup import provisional_generalised
 from streamgp.models.spec import Spec
 from streamgp.numerics import tree
 from streamgp.numerics.coding import one_hot
 from streamgp.numerics.standardise import Standardiser
+from streamgp.stream.first_guess import guessed
 
 # Of the weights, over the number of experts: twice what the slowest of the rules that share keeps for each.
 TRIM = 0.05
@@ -69,10 +75,8 @@ class Task:
         """Return how targets are standardised, by those of the warm-up, or provisionally by the first of them."""
         return Standardiser.empty(y.shape[1])
 
-    def provisional(
-        self, X: np.ndarray, y: np.ndarray, *, width: int, num_classes: int, time_unit: float, seed: int
-    ) -> StreamModel:
-        """Return the model of the warm-up's rows with inputs of `width` columns; `X` and `y` are the rows so far."""
+    def provisional(self, X: np.ndarray, y: np.ndarray, rows: WarmupRows, seed: int) -> StreamModel:
+        """Return the model of the warm-up's next rows; `X` and `y` are those so far, `rows` as a family fits them."""
         raise NotImplementedError
 
     def best_provisional_expert(self, weights: np.ndarray, width: int, seed: int) -> Any:
@@ -86,6 +90,10 @@ class Task:
     def in_units(self, predictive: AnyPredictive, n: int, targets: Standardiser, num_classes: int) -> AnyPredictive:
         """Return the first n rows of a prediction, as NumPy arrays in the units of the targets."""
         return tree.map(lambda a: np.asarray(a)[:n], predictive)
+
+    def guessed(self, predictive: AnyPredictive, X: np.ndarray) -> AnyPredictive:
+        """Return a prediction made before any target was known, with what the inputs `X` of its rows suggest."""
+        return predictive
 
     def constant(self, targets: Standardiser) -> list[float | None]:
         """Return, for each target, its value where it had a single one in the rows that set its scale, else None."""
@@ -136,17 +144,18 @@ class Regression(Task):
         targets = Standardiser.empty(y.shape[1]).update(y)
         return provisional_scale(targets) if provisional else targets
 
-    def provisional(
-        self, X: np.ndarray, y: np.ndarray, *, width: int, num_classes: int, time_unit: float, seed: int
-    ) -> StreamModel:
-        """Return experts that do not depend on the rows."""
-        model = provisional_ensemble(width, y.shape[1], seed, self.spec.robust, self.spec.recalibrate)
-        return replace(model, time_unit=np.asarray(time_unit))
+    def provisional(self, X: np.ndarray, y: np.ndarray, rows: WarmupRows, seed: int) -> StreamModel:
+        """Return experts of which some are fitted to the rows, once there are enough."""
+        return provisional_ensemble(rows, seed, self.spec.robust, self.spec.recalibrate)
 
     def best_provisional_expert(self, weights: np.ndarray, width: int, seed: int) -> Any:
-        """Return the filter whose kinds of noise have the largest weight together."""
+        """Return the default filter whose kinds of noise have the largest weight together.
+
+        The first fits are left out, since the fit has better ones.
+        """
         experts = provisional_experts(width, seed)
-        return experts[int(weights.reshape(len(experts), -1).sum(axis=1).argmax())]
+        each = weights.reshape(-1, len(PROVISIONAL_NOISE)).sum(axis=1)
+        return experts[int(each[: len(experts)].argmax())]
 
     def prior_log_weights(self, log_density: np.ndarray, experts: Sequence[FittedExpert]) -> np.ndarray | None:
         """Return a tempered sum of log densities, bounded: see `streamgp.models.gaussian.warmup`."""
@@ -165,6 +174,13 @@ class Regression(Task):
             None if predictive.recalibration is None else np.asarray(predictive.recalibration)[:n],
             noise=None if predictive.noise is None else np.asarray(predictive.noise)[:n],
         )
+
+    def guessed(self, predictive: AnyPredictive, X: np.ndarray) -> AnyPredictive:
+        """Return the prediction moved to where most inputs are, if targets have their scale: see `first_guess`."""
+        if self.spec.horizon or self.spec.target_transform or any(end is not None for end in self.spec.bounds):
+            return predictive
+        assert isinstance(predictive, Predictive)
+        return guessed(predictive, X)
 
     def constant(self, targets: Standardiser) -> list[float | None]:
         """Return the mean of every target that never varied."""
@@ -192,12 +208,10 @@ class Counts(Task):
         log_rate = (predictive.weights * (predictive.loc[..., 0] + predictive.likelihood.intercept)).sum(axis=1)
         return np.logaddexp(0.0, log_rate[:, None] - (X[:, -1:] if self.spec.exposure else 0.0))
 
-    def provisional(
-        self, X: np.ndarray, y: np.ndarray, *, width: int, num_classes: int, time_unit: float, seed: int
-    ) -> StreamModel:
+    def provisional(self, X: np.ndarray, y: np.ndarray, rows: WarmupRows, seed: int) -> StreamModel:
         """Return experts whose likelihood depends on the targets so far."""
         targets = y[:, 0] / np.exp(X[:, -1]) if self.spec.exposure else y[:, 0]
-        return provisional_generalised(self.spec, targets, num_classes, width, seed)
+        return provisional_generalised(self.spec, targets, rows.num_classes, rows.X.shape[1], seed)
 
     def level_values(self, X: np.ndarray, y: np.ndarray, statistics: int) -> np.ndarray:
         """Return the log of counts, half of one added, over their exposure; of grades their numbers."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from streamgp.likelihoods import Predictive
 from streamgp.models.base import FittedModel, PathFamily, WarmupRows
-from streamgp.models.contract import Info, StreamModel
+from streamgp.models.contract import Info
 from streamgp.numerics import keys, tree
 from streamgp.numerics.batching import concatenate
 from streamgp.numerics.precision import computed
@@ -138,7 +138,8 @@ def rebuild(settings: StreamSettings, state: StreamState, progress: Progress) ->
         model, experts = _fit(settings, rebuilt, widened[: state.rows - h], usual[h:], times, best, progress)
         rebuilt = replace(rebuilt, experts=tuple(experts))
     else:
-        model = _provisional(settings, state, X, y, times, widened.shape[1])
+        pairs = _as_fitted(settings, rebuilt, widened[: state.rows - h], usual[h:], times)
+        model = settings.task.provisional(X, y, pairs, settings.seed)
     prior = model.init(keys.key(settings.seed), h)
     rebuilt, info = replace(rebuilt, model=model, model_state=prior), None
     if state.rows > h and (not ends or spec.warmup_posterior == "condition"):
@@ -256,18 +257,12 @@ def _ended(
     return replace(state, model_state=model_state, warmup_rows=None, passed=PassedRows.none())
 
 
-def _provisional(
-    settings: StreamSettings, state: StreamState, X: np.ndarray, y: np.ndarray, times: np.ndarray, width: int
-) -> StreamModel:
-    """Return the model of the warm-up's next rows; that of labels and counts depends on the targets so far."""
-    return settings.task.provisional(
-        X,
-        y,
-        width=width,
-        num_classes=state.num_classes,
-        time_unit=_time_unit(settings, times),
-        seed=settings.seed,
-    )
+def _as_fitted(
+    settings: StreamSettings, state: StreamState, X: np.ndarray, y: np.ndarray, times: np.ndarray
+) -> WarmupRows:
+    """Return pairs of inputs and targets as a family fits them."""
+    targets = np.asarray((y - state.targets.mean) / state.targets.scale)
+    return WarmupRows(state.inputs.standardised(X), targets, state.num_classes, _time_unit(settings, times))
 
 
 def _prior_log_weights(settings: StreamSettings, state: StreamState, info: Info, y: np.ndarray) -> np.ndarray | None:
@@ -296,11 +291,9 @@ def _fit(
     provisional_expert: Any,
     progress: Progress,
 ) -> FittedModel:
-    targets = np.asarray((y - state.targets.mean) / state.targets.scale)
-    rows = WarmupRows(state.inputs.standardised(X), targets, state.num_classes, _time_unit(settings, times))
     fitted = settings.family.fit(
         replace(settings.spec, lags=state.inputs.lags.lags),
-        rows,
+        _as_fitted(settings, state, X, y, times),
         seed=settings.seed,
         progress=progress,
         provisional_expert=provisional_expert,

@@ -238,6 +238,7 @@ def fit_basis(
     start: float = 1.0,
     trainable: tuple[str, ...] | None = None,
     noise_var: float = INITIAL_NOISE_VAR,
+    max_steps: int = MAX_STEPS,
 ) -> Fit:
     """Maximise the evidence over v, s2 and the basis' own hyperparameters, from where `basis` stands, by L-BFGS-B.
 
@@ -247,6 +248,8 @@ def fit_basis(
         The hyperparameters of the basis to move; all of its `trainable` ones by default.
     noise_var
         Where s2 sets out from; v sets out from 1.
+    max_steps
+        Of the search, unless the basis itself has a lower limit.
     """
     X, y = np.asarray(X, float), np.asarray(y, float)
     basis = tree.map(np.asarray, basis)
@@ -259,6 +262,6 @@ def fit_basis(
         objective,
         hyperparameters.flatten(unconstrain(basis, names, noise_var=noise_var)),
         limits(basis, names),
-        basis.search_steps(len(X)) or MAX_STEPS,
+        min(basis.search_steps(len(X)) or MAX_STEPS, max_steps),
     )
     return fit_at(found.x, float(found.fun), basis, names, y, start, int(found.nit))

@@ -1,4 +1,4 @@
-"""The experts of the warm-up: default hyperparameters, for rows that come before anything has been fitted."""
+"""The experts of the warm-up: those with default hyperparameters, and fits to the rows so far once there are some."""
 
 from dataclasses import replace
 
@@ -7,7 +7,9 @@ import numpy as np
 from streamgp.bases import BASES, Basis, Fourier, Linear
 from streamgp.filters.dynamics import parse
 from streamgp.filters.noise import parse as parse_noise
+from streamgp.models.base import WarmupRows
 from streamgp.models.expert import Expert
+from streamgp.models.gaussian.first_fits import first_fits
 from streamgp.models.gaussian.model import Ensemble, ensemble
 from streamgp.numerics import keys
 from streamgp.numerics.standardise import Standardiser
@@ -17,7 +19,10 @@ from streamgp.weights import SoftBayes, fixed_share, mixture
 # plane does, and the chance per row that another expert is the best.
 PROVISIONAL_LENGTHSCALES = (0.5, 1.0, 2.0)
 PROVISIONAL_NOISE_VARS = (1.0, 0.1, 0.01)
-PROVISIONAL_NOISE = ("constant", "adaptive 0.98", "adaptive 0.8", "adaptive 0.9 ar 0.9", "adaptive 0.9 ar 0.99")
+PROVISIONAL_NOISE = (
+    *("constant", "adaptive 0.98", "adaptive 0.8"),
+    *("adaptive 0.8 ar 0.5", "adaptive 0.8 ar 0.9", "adaptive 0.9 ar 0.99"),
+)
 PROVISIONAL_DYNAMICS = ("static", "walk 0.01", "walk 0.1")
 PROVISIONAL_SWITCH = 0.01
 PROVISIONAL_FEATURES = 100
@@ -25,17 +30,20 @@ FEW_ROWS_WIDER = 6.0  # two rows: seven times as wide; four: twice; eight: by a 
 
 
 def provisional_ensemble(
-    num_inputs: int,
-    num_outputs: int,
+    rows: WarmupRows,
     seed: int,
     guarded: bool = False,
     recalibrated: bool = False,
 ) -> Ensemble:
-    """Build the ensemble that predicts the rows of the warm-up.
+    """Build the ensemble that predicts the next rows of the warm-up, from the standardised rows so far.
 
-    Its experts' noise finds its level by itself, and the plane also moves: that covers walks and slow drifts.
+    Its experts' noise finds its level by itself, and the plane also moves: that covers walks and slow drifts. A
+    `guarded` ensemble, in which a fit need not be right to do no harm, has the first fits as well.
     """
+    num_inputs, num_outputs = rows.X.shape[1], rows.y.shape[1]
     experts = provisional_experts(num_inputs, seed)
+    if guarded:
+        experts += first_fits(rows, seed)
     kinds = parse_noise(PROVISIONAL_NOISE)
     # One expert at a time, or a blend: where the noise depends on the inputs, several levels together are what fits.
     k = len(experts) * len(kinds)
@@ -44,6 +52,7 @@ def provisional_ensemble(
         experts,
         rule,
         num_outputs=num_outputs,
+        time_unit=rows.time_unit,
         kinds=kinds,
         guarded=guarded,
         recalibrated=recalibrated,
@@ -51,7 +60,7 @@ def provisional_ensemble(
 
 
 def provisional_experts(num_inputs: int, seed: int) -> list[Expert]:
-    """Return the experts of `provisional_ensemble`, without the kinds of noise."""
+    """Return the first experts of `provisional_ensemble`, those with default hyperparameters."""
     plane = Linear(num_inputs)
     waves: list[Basis] = []
     box = np.stack([np.zeros(num_inputs), np.ones(num_inputs)])
