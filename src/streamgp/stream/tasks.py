@@ -146,7 +146,8 @@ class Regression(Task):
 
     def provisional(self, X: np.ndarray, y: np.ndarray, rows: WarmupRows, seed: int) -> StreamModel:
         """Return experts of which some are fitted to the rows, once there are enough."""
-        return provisional_ensemble(rows, seed, self.spec.robust, self.spec.recalibrate)
+        fits = self.spec.robust and not self.spec.horizon  # forecasts that wait have as many experts as those to come
+        return provisional_ensemble(rows, seed, self.spec.robust, self.spec.recalibrate, fits)
 
     def best_provisional_expert(self, weights: np.ndarray, width: int, seed: int) -> Any:
         """Return the default filter whose kinds of noise have the largest weight together.

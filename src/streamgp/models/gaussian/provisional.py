@@ -34,15 +34,16 @@ def provisional_ensemble(
     seed: int,
     guarded: bool = False,
     recalibrated: bool = False,
+    fits: bool = False,
 ) -> Ensemble:
     """Build the ensemble that predicts the next rows of the warm-up, from the standardised rows so far.
 
-    Its experts' noise finds its level by itself, and the plane also moves: that covers walks and slow drifts. A
-    `guarded` ensemble, in which a fit need not be right to do no harm, has the first fits as well.
+    Its experts' noise finds its level by itself, and the plane also moves: that covers walks and slow drifts. With
+    `fits` it has the first fits as well.
     """
     num_inputs, num_outputs = rows.X.shape[1], rows.y.shape[1]
     experts = provisional_experts(num_inputs, seed)
-    if guarded:
+    if fits:
         experts += first_fits(rows, seed)
     kinds = parse_noise(PROVISIONAL_NOISE)
     # One expert at a time, or a blend: where the noise depends on the inputs, several levels together are what fits.

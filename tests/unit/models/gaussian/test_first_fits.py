@@ -6,7 +6,7 @@ import pytest
 from streamgp.models.base import WarmupRows
 from streamgp.models.gaussian.first_fits import FEWEST_ROWS, MANY_ROWS, first_fits
 from streamgp.models.gaussian.model import ensemble
-from streamgp.models.gaussian.provisional import PROVISIONAL_NOISE, provisional_ensemble, provisional_experts
+from streamgp.models.gaussian.provisional import PROVISIONAL_NOISE, provisional_experts
 from streamgp.models.registry import make_spec
 from streamgp.numerics import keys
 from streamgp.stream.settings import StreamSettings
@@ -61,11 +61,16 @@ def test_a_constant_target_and_rows_that_repeat_are_no_hindrance():
         assert np.isfinite(np.asarray(expert.basis(same))).all()
 
 
-def test_models_without_a_guard_have_none():
+def test_models_without_a_guard_and_those_that_forecast_have_none():
     known = rows(64)
-    guarded, plain = (provisional_ensemble(known, 0, guarded) for guarded in (True, False))
-    assert {name.split(" ")[0] for name in plain.names} == {"provisional"}
-    assert {name.split(" ")[0] for name in guarded.names} == {"provisional", "first"}
+    for preset, options, kinds in (
+        ("fast", {}, {"provisional", "first"}),
+        ("fast", {"horizon": 3}, None),
+        ("oebe", {}, None),
+    ):
+        task = StreamSettings(make_spec(preset, **options), num_inputs=2, warmup=100).task
+        model = task.provisional(known.X, known.y, known, 0)
+        assert {name.split(" ")[0] for name in model.names} == (kinds or {"provisional"})  # type: ignore[attr-defined]
 
 
 def test_what_goes_on_after_the_warm_up_is_no_first_fit():
