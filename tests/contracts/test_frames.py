@@ -98,7 +98,7 @@ def test_rows_chunks_and_a_resumed_run_give_the_same_numbers(tmp_path: Path):
             model = load(tmp_path / "kept")
         for name in ("mean", "std", "log_density"):
             joined = np.concatenate([getattr(each, name) for each in found])
-            assert_allclose(joined, getattr(want, name), rtol=RTOL)
+            assert_allclose(joined, getattr(want, name), rtol=RTOL, atol=RTOL)  # a mean may be next to zero
 
 
 def test_single_rows_as_dictionaries_give_the_same_numbers():

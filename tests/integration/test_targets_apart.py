@@ -152,7 +152,7 @@ def test_scores_of_a_target_are_those_of_it_alone():
         after = np.flatnonzero(seen)[first(y) :]
         np.testing.assert_allclose(both.crps[after, e], alone.crps[after], rtol=1e-5)
         own = both.metrics["conformal"]["per_target"][f"y{e}"]
-        assert own["coverage"] == pytest.approx(alone.metrics["conformal"]["coverage"], abs=0.03)
+        assert own["coverage"] == pytest.approx(alone.metrics["conformal"]["coverage"], abs=0.04)
     assert np.isnan(both.log_density[~whole]).all() and not np.isnan(both.log_density[whole]).any()
     joint = both.metrics["joint_pll"]
     assert joint > both.metrics["pll"] + 0.2, "the errors go together"
