@@ -101,7 +101,7 @@ def service(directory: Path, path: Path | None, pipe: Any = None, **options: Any
 def check_same(stream: LiveStream, directory: Path, rows: Sequence[int] = range(N), **options: Any) -> None:
     """Hold a stream against one that learnt the rows in a single step."""
     config = {name: value for name, value in stream.config.document().items() if name != "history_rows"}
-    config |= {"features": stream.config.features, "classes": ()} | options
+    config |= {"features": stream.config.features, "calendar": stream.config.calendar, "classes": ()} | options
     with working(directory, **config) as other:
         step(other, [{"x": inputs(X[i]), "y": float(Y[i]) if np.isfinite(Y[i]) else None} for i in rows])
         assert stream.status()["rows"] == other.status()["rows"] == len(rows)

@@ -230,9 +230,8 @@ class CountMetrics(ScoresInSums):
 
         `seasons` are those of the stream, in rows, once they are known, and `clock` is what they are counted by.
         """
-        if self._seasonal.begin(
-            seasons, clock.timetable
-        ):  # with late labels some rows were scored before; they are not compared
+        if self._seasonal.begin(seasons, clock.timetable):
+            # With late labels some rows were scored before; they are not compared.
             names = (*BASELINES, *self._seasonal.errors)
             self._paired, self._baseline_deviance = PairedLosses(names), np.zeros(len(names))
         y, exposure = scores.y[:, 0], scores.exposure[:, 0]

@@ -105,9 +105,8 @@ class RegressionMetrics(ScoresInSums):
             self._seen[e] = self._seen[e].add(came)
         baselines = np.concatenate([self._baselines, known])
         (persistence, running), self._baselines = np.moveaxis(baselines[: len(y)], 1, 0), baselines[len(y) :]
-        if self._seasonal.begin(
-            seasons, clock.timetable
-        ):  # with late labels some rows were scored before; they are not compared
+        if self._seasonal.begin(seasons, clock.timetable):
+            # With late labels some rows were scored before; they are not compared.
             self._paired = [PairedLosses((*BASELINES, *self._seasonal.errors)) for _ in self.targets]
         seasonal = self._seasonal.next(y, persistence, len(self._baselines), clock.times)
         whole = there.all(1)

@@ -121,8 +121,11 @@ def inverses(A: Float[np.ndarray, "*batch n n"]) -> Float[np.ndarray, "*batch n 
 def less_certain(V: Float[np.ndarray, "*batch n n"], D: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "*batch n n"]:
     """Compute ``(V^-1 + D)^-1`` of covariances and a symmetric matrix, from V itself; NaN where there is none."""
     A = np.eye(len(D)) + V @ D
-    A[np.linalg.slogdet(A)[0] == 0.0] = np.nan
-    found = np.linalg.solve(A, V)
+    try:
+        found = np.linalg.solve(A, V)
+    except np.linalg.LinAlgError:  # of one singular matrix; the others have their solution
+        A[np.linalg.slogdet(A)[0] == 0.0] = np.nan
+        found = np.linalg.solve(A, V)
     return 0.5 * (found + np.swapaxes(found, -1, -2))
 
 

@@ -168,7 +168,7 @@ class StreamConfig:
     @property
     def input_cycles(self) -> tuple[str, ...]:
         """The cycles of the time, and the holidays, that are columns among the inputs; a fleet finds its own."""
-        return () if self.is_keyed else (*self.calendar, *calendar_of(None, self.holidays))
+        return () if self.is_keyed else self.calendar + calendar_of(None, self.holidays)
 
     @property
     def has_dates(self) -> bool:

@@ -48,8 +48,8 @@ def leading_without(
     settings: StreamSettings, state: StreamState, X: np.ndarray, times: np.ndarray | None
 ) -> tuple[StreamState, int]:
     """Return what is known once the steps before the next row have passed, and how many rows lie before others."""
-    state, clock = with_missed(settings, state, X, times), settings.clock(X, times)
-    if state.timetable is None or clock is None or not counts_steps(settings, state):
+    state, clock = with_missed(settings, state, X, times), _counted(settings, state, X, times)
+    if state.timetable is None or clock is None:
         return state, len(X)
     more = np.flatnonzero(state.timetable.along(clock)[0])
     return state, int(more[0]) if len(more) else len(X)
@@ -57,8 +57,8 @@ def leading_without(
 
 def with_missed(settings: StreamSettings, state: StreamState, X: np.ndarray, times: np.ndarray | None) -> StreamState:
     """Return what is known once the steps without a row before the first of the next rows have passed."""
-    clock = settings.clock(X, times)
-    if state.timetable is None or clock is None or not counts_steps(settings, state):
+    clock = _counted(settings, state, X, times)
+    if state.timetable is None or clock is None:
         return state
     rows, timetable = state.timetable.passed_to(float(clock[0]))
     if not rows:
@@ -72,6 +72,13 @@ def with_missed(settings: StreamSettings, state: StreamState, X: np.ndarray, tim
     if recent is not None:
         recent = recent.learn(np.full((rows, recent.X.shape[1]), np.nan), stand)
     return replace(state, inputs=inputs, recent=recent, timetable=timetable)
+
+
+def _counted(
+    settings: StreamSettings, state: StreamState, X: np.ndarray, times: np.ndarray | None
+) -> np.ndarray | None:
+    """Return the times of rows by the clock; None where its steps without a row do not matter."""
+    return settings.clock(X, times) if counts_steps(settings, state) else None
 
 
 def _expected(
