@@ -101,7 +101,7 @@ def test_a_crash_at_any_moment_leaves_the_state_before_or_after(tmp_path: Path, 
             (History, "_part"),
             (Path, "rename"),
             (Checkpointing, "write"),
-            (EventLog, "forget"),
+            (EventLog, "_drop"),
         ):
             crashing(owner, name)
         stream.restore(position).result(PATIENCE)

@@ -7,9 +7,11 @@ log ends stands in a file of its own, so that a log that is damaged or cut is kn
 """
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from time import sleep
 from typing import Any, NamedTuple
 
 from streamgp.service.archive import Archive
@@ -18,6 +20,8 @@ from streamgp.service.log_files import LogFiles, damage_of
 
 RENEW_BYTES = 64 << 20  # of the write-ahead log, after which a new file begins
 MAX_IDS = 1_000_000  # of rows, that are remembered
+PIECE = 500  # entries, or ids, that are dropped at a time
+PIECE_BYTES = 1 << 20  # of entries, after which no more are dropped at a time
 _ENTRY = "SELECT position, kind, at, body FROM entries"
 
 
@@ -76,6 +80,7 @@ class EventLog:
         if wrong is not None:
             raise wrong.problem
         self._files = LogFiles(directory)
+        self._labelled: set[str] | None = None  # ids that got their labels while the file is copied
         if self._end.end is not None:
             with suppress(OSError):  # what SQLite does when it opens a file may change it
                 self._end.write(self._end.end._replace(digest=""))
@@ -137,9 +142,10 @@ class EventLog:
 
     def note_labels(self, labels: Iterable[tuple[str, str]], position: int) -> None:
         """Note the labels of ids."""
-        self._db.executemany(
-            "UPDATE ids SET label = ?, position = ? WHERE id = ?", ((label, position, name) for name, label in labels)
-        )
+        found = [(label, position, name) for name, label in labels]
+        self._db.executemany("UPDATE ids SET label = ?, position = ? WHERE id = ?", found)
+        if self._labelled is not None:
+            self._labelled.update(name for *_, name in found)
 
     def find(self, names: Iterable[str]) -> dict[str, KnownId]:
         """Return what is known of those ids that are."""
@@ -155,6 +161,7 @@ class EventLog:
 
         Those that were predicted before and waited no longer had no label either: the one that came since was late.
         """
+        self._labelled = None  # a copy that is being made is of no use
         names = ((position, name, position) for name in waiting)  # a log that was lost in part may not know `made`
         self._db.executemany("UPDATE ids SET label = NULL, position = ? WHERE id = ? AND position > ?", names)
         self._db.execute(
@@ -239,40 +246,102 @@ class EventLog:
         return self.position + 1 if found is None else found
 
     def forget(self, position: int, checkpoints: Iterable[int] = ()) -> None:
+        """Do all steps of `forgetting` at once."""
+        for _ in self.forgetting(position, checkpoints):
+            pass
+
+    def forgetting(self, position: int, checkpoints: Iterable[int] = ()) -> Generator[None]:
         """Drop the entries up to a position, which the archive gets, and the oldest ids beyond those remembered.
 
         The last entry stays, which says where the log ends, and of each of those positions at which there is a
-        checkpoint the link of the chain. The disk gets its space back when a new file begins; see `renew_if_large`.
+        checkpoint the link of the chain. Each step drops a few, in a group of its own; groups of entries may be
+        written between two steps. The disk gets its space back when a new file begins; see `renewing`.
         """
         last = min(position, self.position - 1)
+        marks = {each: self.chain_at(each) for each in (position, *checkpoints) if each <= self.position}
+        while (until := self._piece(last)) < last:
+            self._drop(until, marks)
+            yield
+        self._drop(last, marks)
+        yield
+        while self._drop_ids():
+            yield
+
+    def _piece(self, last: int) -> int:
+        """Return up to where entries are dropped at a time."""
+        oldest = "SELECT position, length(body) FROM entries WHERE position <= ? ORDER BY position LIMIT ?"
+        count, size = 0, 0
+        for position, length in self._db.execute(oldest, (last, PIECE)).fetchall():
+            count, size = count + 1, size + (length or 0)
+            if count == PIECE or size >= PIECE_BYTES:
+                return position
+        return last
+
+    def _drop(self, last: int, marks: dict[int, bytes | None]) -> None:
         if self._archive is not None:
             dropped = "SELECT position, kind, at, body, chain FROM entries WHERE position <= ? ORDER BY position"
             self._archive.add(lambda: self._db.execute(dropped, (last,)))
-        self.begin()
-        try:
-            marks = {each: self.chain_at(each) for each in (position, *checkpoints) if each <= self.position}
-            known = [each for each in marks.items() if each[1] is not None]
+
+        def drop() -> None:
+            known = [each for each in ({last: self.chain_at(last)} | marks).items() if each[1] is not None]
             self._db.execute("DELETE FROM marks")
             self._db.executemany("INSERT INTO marks VALUES (?, ?)", known)
             self._db.execute("DELETE FROM entries WHERE position <= ?", (last,))
-            more = self._db.execute("SELECT count(*) FROM ids").fetchone()[0] - self.max_ids
-            if more > 0:
-                self._db.execute(
-                    "DELETE FROM ids WHERE number IN (SELECT number FROM ids ORDER BY number LIMIT ?)", (more,)
-                )
+
+        self._alone(drop)
+
+    def _drop_ids(self) -> bool:
+        """Drop a few of the oldest ids beyond those remembered; say whether there were any."""
+        oldest = "SELECT number FROM ids WHERE number <= (SELECT max(number) FROM ids) - ? ORDER BY number LIMIT ?"
+        drop = f"DELETE FROM ids WHERE number IN ({oldest})"
+        return self._alone(lambda: self._db.execute(drop, (self.max_ids, PIECE)).rowcount) > 0
+
+    def _alone(self, change: Callable[[], Any]) -> Any:
+        """Make a change in a group of its own; return what it returns."""
+        self.begin()
+        try:
+            found = change()
             self.commit()
         except sqlite3.Error:
             self.roll_back(self.position)
             raise
+        return found
 
     def renew_if_large(self, limit: int = RENEW_BYTES) -> bool:
-        """Begin a new file with what is still needed, if the write-ahead log of this one is larger; say whether."""
+        """Do all steps of `renewing` at once; say whether a new file was begun."""
+        number = self._files.number
+        for _ in self.renewing(limit):
+            sleep(0.001)
+        return self._files.number > number
+
+    def renewing(self, limit: int = RENEW_BYTES) -> Generator[None]:
+        """Begin a new file with what is still needed, if the write-ahead log of this one is larger.
+
+        The file is copied by a thread of its own, and groups may be written between two steps; what they changed is
+        brought to the copy before it takes the place of the file.
+        """
         if not self._files.is_large(limit):
-            return False
-        self._db, self._digest = self._files.renew(self._db)
-        self._mark()
-        self.sync_end()
-        return True
+            return
+        with ThreadPoolExecutor(1, "streamgp-log-copy") as beside:
+            self._labelled = set()
+            copied = beside.submit(self._files.copy)
+            try:
+                while not copied.done():
+                    yield
+                copied.result()
+                if self._labelled is None:
+                    return
+                self._db, self._digest = self._files.renew(self._db, self._labelled), ""
+            finally:
+                self._labelled = None
+                self._files.stop_copy()
+            self._mark()
+            self.sync_end()
+            digest = beside.submit(self._files.settle)
+            while not digest.done():
+                yield
+            self._digest = digest.result()
+            self._mark()
 
     @property
     def bytes(self) -> int:
