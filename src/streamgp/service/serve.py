@@ -241,9 +241,7 @@ def serve_directory(
     entrance.check()
     tokens, audit = entrance.open()
     keep_compiled_programs()
-    # What the modules made stays: the garbage collector need not look at it again, which takes a tenth of a second.
-    gc.collect()
-    gc.freeze()
+    gc.freeze()  # what the modules made stays: to look for garbage in it takes a tenth of a second each time
     # The limit on BLAS threads is set once, since setting it for every row takes time.
     with locked(directory, "DIR"), one_blas_thread():
         for name in accept_loss:

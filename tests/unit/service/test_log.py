@@ -201,6 +201,7 @@ def test_entries_are_dropped_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest
     firsts = []
     for i, _ in enumerate(log.forgetting(25, [27])):
         firsts.append(log.first)
+        assert log.chain_at(firsts[-1] - 1) == chains[firsts[-1] - 1]  # what the first entry goes on from
         write(log, b"meanwhile")
         again = opened_copy(log, tmp_path / f"killed {i}")
         assert again.notices == [] and again.chain_at(27) == chains[27]
