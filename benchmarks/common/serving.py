@@ -22,7 +22,7 @@ POINTS = {
     "between disk and model": ("streamgp.service.log", "EventLog.commit", "after"),
     "between model and answer": ("streamgp.service.knowledge", "Knowledge.apply", "after"),
     "in a replay": ("streamgp.service.live_stream", "restored", "before"),
-    "as a return is written": ("streamgp.service.log", "EventLog.set_back", "after"),
+    "as a return is written": ("streamgp.service.log_ids", "LogIds.set_back", "after"),
     "between a return's entry and its state": ("streamgp.service.knowledge", "Knowledge.begin_anew", "before"),
     "before a challenger is begun or promoted": ("streamgp.service.challengers", "Challengers.apply", "before"),
     "between the files of a checkpoint": ("streamgp.numerics.checkpoint.directory", "_write", "after"),

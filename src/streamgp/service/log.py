@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 from streamgp.service.archive import Archive
 from streamgp.service.log_end import NAME, SYNC_SECONDS, End, EndFile, digest_of, link
 from streamgp.service.log_files import LogFiles, damage_of
+from streamgp.service.log_ids import MAX_IDS, LogIds
 
 RENEW_BYTES = 64 << 20  # of the write-ahead log, after which a new file begins
-MAX_IDS = 1_000_000  # of rows, that are remembered
 PIECE = 500  # entries, or ids, that are dropped at a time
 PIECE_BYTES = 1 << 20  # of entries, after which no more are dropped at a time
 _ENTRY = "SELECT position, kind, at, body FROM entries"
@@ -36,13 +36,6 @@ class Entry(NamedTuple):
 
 # Position, kind, time, body and link of the chain.
 Linked = tuple[int, str, float, bytes, bytes]
-
-
-class KnownId(NamedTuple):
-    """What is known of the row of an id: a digest of its inputs, and of its label if that came, as text."""
-
-    row: bytes | None
-    label: str | None
 
 
 class EventLog:
@@ -66,6 +59,8 @@ class EventLog:
     ----------
     position, chain
         Of the last entry: its place, and its link of the chain of entries.
+    ids
+        Of the rows.
     notices
         What an operator should know of it.
     """
@@ -73,18 +68,17 @@ class EventLog:
     def __init__(self, directory: Path, max_ids: int = MAX_IDS, archive: Archive | None = None) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
-        self.max_ids = max_ids
         self._archive = archive
         self._end = EndFile(directory / NAME)
         wrong = damage_of(directory)
         if wrong is not None:
             raise wrong.problem
         self._files = LogFiles(directory)
-        self._labelled: set[str] | None = None  # ids that got their labels while the file is copied
         if self._end.end is not None:
             with suppress(OSError):  # what SQLite does when it opens a file may change it
                 self._end.write(self._end.end._replace(digest=""))
         self._db = self._files.open()
+        self.ids = LogIds(self._db, max_ids)
         self.position: int = 0
         self.chain = b""
         for table in ("entries", "ids", "marks"):
@@ -132,42 +126,6 @@ class EventLog:
         self._db.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", (position, kind, at, body, chain))
         self.position, self.chain, self._at = position, chain, at
         return position
-
-    def note_ids(self, rows: Iterable[tuple[str, bytes, str | None]], position: int) -> None:
-        """Note ids, with a digest of the row of each and its label if that came with it."""
-        self._db.executemany(
-            "INSERT INTO ids (id, position, row, label, made) VALUES (?, ?, ?, ?, ?)",
-            ((name, position, row, label, position) for name, row, label in rows),
-        )
-
-    def note_labels(self, labels: Iterable[tuple[str, str]], position: int) -> None:
-        """Note the labels of ids."""
-        found = [(label, position, name) for name, label in labels]
-        self._db.executemany("UPDATE ids SET label = ?, position = ? WHERE id = ?", found)
-        if self._labelled is not None:
-            self._labelled.update(name for *_, name in found)
-
-    def find(self, names: Iterable[str]) -> dict[str, KnownId]:
-        """Return what is known of those ids that are."""
-        found = {}
-        for name in names:
-            row = self._db.execute("SELECT row, label FROM ids WHERE id = ?", (name,)).fetchone()
-            if row is not None:
-                found[name] = KnownId(*row)
-        return found
-
-    def set_back(self, position: int, waiting: Iterable[str]) -> None:
-        """Know of ids what was known at a position, at which some waited for their labels; later ones are free.
-
-        Those that were predicted before and waited no longer had no label either: the one that came since was late.
-        """
-        self._labelled = None  # a copy that is being made is of no use
-        names = ((position, name, position) for name in waiting)  # a log that was lost in part may not know `made`
-        self._db.executemany("UPDATE ids SET label = NULL, position = ? WHERE id = ? AND position > ?", names)
-        self._db.execute(
-            "UPDATE ids SET label = NULL, position = ? WHERE made <= ? AND position > ?", (position,) * 3
-        )
-        self._db.execute("DELETE FROM ids WHERE position > ?", (position,))
 
     def commit(self) -> None:
         """Keep the group: when this returns, the disk has it."""
@@ -264,7 +222,7 @@ class EventLog:
             yield
         self._drop(last, marks)
         yield
-        while self._drop_ids():
+        while self._alone(lambda: self.ids.drop_oldest(PIECE)):
             yield
 
     def _piece(self, last: int) -> int:
@@ -289,12 +247,6 @@ class EventLog:
             self._db.execute("DELETE FROM entries WHERE position <= ?", (last,))
 
         self._alone(drop)
-
-    def _drop_ids(self) -> bool:
-        """Drop a few of the oldest ids beyond those remembered; say whether there were any."""
-        oldest = "SELECT number FROM ids WHERE number <= (SELECT max(number) FROM ids) - ? ORDER BY number LIMIT ?"
-        drop = f"DELETE FROM ids WHERE number IN ({oldest})"
-        return self._alone(lambda: self._db.execute(drop, (self.max_ids, PIECE)).rowcount) > 0
 
     def _alone(self, change: Callable[[], Any]) -> Any:
         """Make a change in a group of its own; return what it returns."""
@@ -323,17 +275,18 @@ class EventLog:
         if not self._files.is_large(limit):
             return
         with ThreadPoolExecutor(1, "streamgp-log-copy") as beside:
-            self._labelled = set()
+            self.ids.labelled = set()
             copied = beside.submit(self._files.copy)
             try:
                 while not copied.done():
                     yield
                 copied.result()
-                if self._labelled is None:
+                if self.ids.labelled is None:
                     return
-                self._db, self._digest = self._files.renew(self._db, self._labelled), ""
+                self._db = self.ids.db = self._files.renew(self._db, self.ids.labelled)
+                self._digest = ""
             finally:
-                self._labelled = None
+                self.ids.labelled = None
                 self._files.stop_copy()
             self._mark()
             self.sync_end()

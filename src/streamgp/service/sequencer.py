@@ -227,7 +227,7 @@ class Sequencer:
             if name in seen:
                 raise Problem(422, f"id: expected each once in a request, got {name!r} twice", ids=[name])
             seen.add(name)
-        known = self._log.find(names)
+        known = self._log.ids.find(names)
         if labels is not None:
             request.labels = self._labels_left(labels, known, request.repeated)
         if rows is not None:
@@ -329,7 +329,7 @@ class Sequencer:
         if request.kind == CHALLENGER and request.replaces:
             self._standing = self._standing._replace(era=self._standing.era + 1)
         if request.kind == RETURN:
-            self._log.set_back(request.number, request.former.waiting)
+            self._log.ids.set_back(request.number, request.former.waiting)
             back = Return(position, request.number, request.at)
             usual = Pace(self._standing.pace.usual, settled=True)
             self._standing = Standing(request.former.last_time, [back], self._standing.era + 1, usual)
@@ -338,12 +338,12 @@ class Sequencer:
             if named:
                 digests = rows.digests()
                 learnt = request.kind != "predict"
-                self._log.note_ids(
+                self._log.ids.note(
                     ((rows.ids[i] or "", digests[i], as_text(rows.y[i]) if learnt else None) for i in named), position
                 )
         if request.labels is not None:
             pairs = ((name, as_text(y)) for name, y in zip(request.labels.ids, request.labels.y, strict=True))
-            self._log.note_labels(pairs, position)
+            self._log.ids.note_labels(pairs, position)
 
 
 class _Repeated(Exception):
