@@ -1,5 +1,6 @@
-"""What can be asked of the documents without building the site: links, the map, generated blocks, public names."""
+"""What can be asked of the documents without building the site: links, the map, blocks, public names, figures."""
 
+import json
 import re
 from functools import cache
 from pathlib import Path
@@ -12,7 +13,69 @@ DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 DOCUMENTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + PAGES
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
+RESULTS = ROOT / "benchmarks" / "results"
 BLOCK = re.compile(r"<!-- (?!end of )([\w -]+) -->\n(.*?)<!-- end of \1 -->", flags=re.DOTALL)
+# What the prose of a page of docs/research says of a campaign, as a format of the campaign's file.
+SAID = {
+    ("robustness", "kills"): (
+        "{kills:,} kills in {runs} runs, {killed[in the warm-up]} of them in the warm-up",
+        "{killed[in the stream]} in the stream, {killed[at the end]} at the end",
+    ),
+    ("robustness", "fuzz"): (
+        "Of {examples:,} files {ends[complete]:,} ran to their end, {ends[stopped early]} stopped",
+        "{ends[refused]:,} were refused: no traceback",
+    ),
+    ("robustness", "fuzz_estimators"): ("Of {examples} sequences", "{calls[refused]:,} calls were refused"),
+    ("robustness", "fuzz_checkpoints"): (
+        "Of {cases:,} cases",
+        "{refused:,} were refused with a `CheckpointError`, {predicted} loaded and predicted",
+    ),
+    ("robustness", "same_numbers"): ("ran in {models[default][processes]} processes",),
+    ("bands", "noise_by_input_cost"): ("ratios of neighbouring runs {ratio:.2f}",),
+    ("service", "bridge_kills"): (
+        "{rows:,} rows over MQTT",
+        "{messages:,} messages",
+        "the broker were killed ({kills[broker]} times each)",
+    ),
+    ("service", "service_backup"): (
+        "{copies} copies of a stream of {rows:,} rows; up to {rows_while_copied[most]} rows were acknowledged",
+    ),
+    ("service", "service_damage"): (
+        "{classes[recovered, and said]} of them say what was damaged",
+        "{classes[named, and went on]} were not opened",
+        "{classes[named: stream.json]} said that `stream.json`",
+    ),
+    ("service", "service_hour"): (
+        "over {minutes:.0f} minutes",
+        "all {steps:,} steps were answered",
+        "The p99 is {milliseconds[p99]:.0f} ms",
+    ),
+    ("service", "service_kills"): (
+        "{kills} kills, no difference",
+        "{later[0][kills]} kills with requests",
+    ),
+    ("service", "service_operation"): (
+        "Ended by SIGTERM {ended_under_load[ends]} times",
+        "all {ended_under_load[rows]:,} rows are there once",
+        "those without an answer ({ended_under_load[unanswered]})",
+    ),
+    ("service", "service_positions"): ("{restores} returns ({seconds[median]:.1f} s each in the median)",),
+    ("service", "service_streams"): (
+        "{in_all[memory_mb]} MiB in all",
+        "{metrics_kilobytes} kB, and a restart after kill -9 takes {restart_seconds:.0f} s",
+    ),
+    ("service", "service_takeovers"): (
+        "{takeovers} of 200 that were asked for",
+        "No acknowledged row of {acknowledged_rows:,} was lost",
+        "A takeover took {takeover_seconds[median]:.1f} s (median)",
+    ),
+    ("service", "service_tenants"): (
+        "{requests:,} generated requests",
+        "{allowed[changes]} changed a stream",
+        "a line for each of {audit_lines:,} requests",
+    ),
+    ("service", "service_waiting"): ("{connections:,} connections from one address",),
+}
 
 
 def prose(path: Path) -> str:
@@ -103,3 +166,12 @@ def test_commands_have_the_options_that_are_named(path: Path):
     for found in re.finditer(r"streamgp (run|compare|embed|serve|demo|reproduce)\b([^`\n|]*)", text):
         for option in re.findall(r"(?<![\w-])--[\w-]+", found[2].partition(" # ")[0]):
             assert option in known[found[1]] | {"--help"}, f"{found[0]}: no {option}"
+
+
+@pytest.mark.parametrize(("page", "results"), SAID)
+def test_what_prose_says_of_a_campaign_is_in_its_file(page: str, results: str):
+    found = json.loads((RESULTS / f"{results}.json").read_text(encoding="utf-8"))
+    text = " ".join((DOCS / "research" / f"{page}.md").read_text(encoding="utf-8").split())
+    for form in SAID[page, results]:
+        said = form.format_map(found)
+        assert said in text, f"docs/research/{page}.md does not say of {results}.json: {said}"
