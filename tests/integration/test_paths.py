@@ -32,7 +32,9 @@ def fitted(
     y = (
         3.0
         + X @ rng.normal(size=(2, targets))
-        + 0.3 * rng.normal(size=(n, targets)) * np.where(np.arange(n) < 60, 1.0, louder)[:, None]
+        + 0.3
+        * rng.normal(size=(n, targets))
+        * np.where(np.arange(n) < 60, 1.0, louder)[:, None]
         * np.exp(by_input * X[:, :1])
     )
     options = {"model": "linear", "warmup": 60} | options

@@ -25,7 +25,7 @@ from streamgp.numerics import mixtures, tree
 
 
 class _Row(NamedTuple):
-    """What is drawn of a row but for its noise, what is expected of it, the error carried over and the noise's size."""
+    """A row before its noise: as drawn and as expected, the error carried over, and the size of the noise."""
 
     drawn: Float[np.ndarray, "m e"]
     center: Float[np.ndarray, "m e"]
