@@ -22,16 +22,18 @@ POINTS = {
     "between disk and model": ("streamgp.service.log", "EventLog.commit", "after"),
     "between model and answer": ("streamgp.service.knowledge", "Knowledge.apply", "after"),
     "in a replay": ("streamgp.service.live_stream", "restored", "before"),
-    "as a return is written": ("streamgp.service.log", "EventLog.set_back", "after"),
+    "as a return is written": ("streamgp.service.log_ids", "LogIds.set_back", "after"),
     "between a return's entry and its state": ("streamgp.service.knowledge", "Knowledge.begin_anew", "before"),
     "before a challenger is begun or promoted": ("streamgp.service.challengers", "Challengers.apply", "before"),
     "between the files of a checkpoint": ("streamgp.numerics.checkpoint.directory", "_write", "after"),
     "before a rename": ("pathlib", "Path.rename", "before"),
     "after a rename": ("pathlib", "Path.rename", "after"),
-    "before old entries are dropped": ("streamgp.service.log", "EventLog.forget", "before"),
-    "after old entries were dropped": ("streamgp.service.log", "EventLog.forget", "after"),
-    "while a new log is opened": ("streamgp.service.log", "EventLog._open", "before"),
-    "as the former log is deleted": ("streamgp.service.log", "_delete", "after"),
+    "before old entries are dropped": ("streamgp.service.log", "EventLog._drop", "before"),
+    "after old entries were dropped": ("streamgp.service.log", "EventLog._drop", "after"),
+    "after a log was copied": ("streamgp.service.log_files", "LogFiles.copy", "after"),
+    "between a log and its copy": ("streamgp.service.log_files", "_bring", "after"),
+    "while a new log is opened": ("streamgp.service.log_files", "_open", "before"),
+    "as the former log is deleted": ("streamgp.service.log_files", "_delete", "after"),
     "as old checkpoints are deleted": ("shutil", "rmtree", "before"),
     "as rows go to a file": ("polars", "DataFrame.write_parquet", "after"),
 }
@@ -75,7 +77,7 @@ class Changes:
             assert hasattr(import_module(module), constant), name
             setattr(import_module(module), constant, value)
         if self.renew_bytes is not None:
-            EventLog.renew_if_large.__defaults__ = (self.renew_bytes,)
+            EventLog.renewing.__defaults__ = (self.renew_bytes,)
         if not self.synchronous:
             log_files._open = _unsynced(log_files._open)
         if self.files is not None:

@@ -15,6 +15,7 @@ from streamgp.service.history import History
 from streamgp.service.knowledge import Knowledge
 from streamgp.service.live_stream import LiveStream
 from streamgp.service.log import EventLog
+from streamgp.service.log_ids import LogIds
 from streamgp.service.payload import rows_with_inputs
 from streamgp.service.problems import Problem
 
@@ -95,13 +96,13 @@ def test_a_crash_at_any_moment_leaves_the_state_before_or_after(tmp_path: Path, 
             monkeypatch.setattr(owner, name, copy_and_go_on)
 
         for owner, name in (
-            (EventLog, "set_back"),
+            (LogIds, "set_back"),
             (EventLog, "commit"),
             (Knowledge, "begin_anew"),
             (History, "_part"),
             (Path, "rename"),
             (Checkpointing, "write"),
-            (EventLog, "forget"),
+            (EventLog, "_drop"),
         ):
             crashing(owner, name)
         stream.restore(position).result(PATIENCE)

@@ -17,12 +17,13 @@ from streamgp.service.problems import Problem
 NAME = "archive.sqlite"
 DAY = 86_400.0
 MEGABYTE = 1_000_000
-# So many of the oldest entries are deleted at a time.
+# So many of the oldest entries are deleted at a time; more than come at a time.
 _TRIMMED = 1_000
 _COLUMNS = "position, kind, at, body, chain"
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS entries
     (position INTEGER PRIMARY KEY, kind TEXT NOT NULL, at REAL NOT NULL, body BLOB, chain BLOB);
+CREATE INDEX IF NOT EXISTS times ON entries (at);
 """
 
 Row = tuple[int, str, float, bytes, bytes]
@@ -78,7 +79,8 @@ class Archive:
             db.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?)", rows)
             # A clock that is far ahead for a moment shall not make all entries old.
             now = time() if latest is None else min(time(), latest[0] + DAY)
-            db.execute("DELETE FROM entries WHERE at < ?", (now - self._days * DAY,))
+            old = "SELECT position FROM entries WHERE at < ? LIMIT ?"
+            db.execute(f"DELETE FROM entries WHERE position IN ({old})", (now - self._days * DAY, _TRIMMED))
             db.execute("COMMIT")
             self._trim(db)
         except sqlite3.Error:

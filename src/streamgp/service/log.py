@@ -7,17 +7,21 @@ log ends stands in a file of its own, so that a log that is damaged or cut is kn
 """
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from time import sleep
 from typing import Any, NamedTuple
 
 from streamgp.service.archive import Archive
 from streamgp.service.log_end import NAME, SYNC_SECONDS, End, EndFile, digest_of, link
 from streamgp.service.log_files import LogFiles, damage_of
+from streamgp.service.log_ids import MAX_IDS, LogIds
 
 RENEW_BYTES = 64 << 20  # of the write-ahead log, after which a new file begins
-MAX_IDS = 1_000_000  # of rows, that are remembered
+PIECE = 500  # entries, or ids, that are dropped at a time
+PIECE_BYTES = 1 << 20  # of entries, after which no more are dropped at a time
 _ENTRY = "SELECT position, kind, at, body FROM entries"
 
 
@@ -32,13 +36,6 @@ class Entry(NamedTuple):
 
 # Position, kind, time, body and link of the chain.
 Linked = tuple[int, str, float, bytes, bytes]
-
-
-class KnownId(NamedTuple):
-    """What is known of the row of an id: a digest of its inputs, and of its label if that came, as text."""
-
-    row: bytes | None
-    label: str | None
 
 
 class EventLog:
@@ -62,6 +59,8 @@ class EventLog:
     ----------
     position, chain
         Of the last entry: its place, and its link of the chain of entries.
+    ids
+        Of the rows.
     notices
         What an operator should know of it.
     """
@@ -69,7 +68,6 @@ class EventLog:
     def __init__(self, directory: Path, max_ids: int = MAX_IDS, archive: Archive | None = None) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
-        self.max_ids = max_ids
         self._archive = archive
         self._end = EndFile(directory / NAME)
         wrong = damage_of(directory)
@@ -80,6 +78,7 @@ class EventLog:
             with suppress(OSError):  # what SQLite does when it opens a file may change it
                 self._end.write(self._end.end._replace(digest=""))
         self._db = self._files.open()
+        self.ids = LogIds(self._db, max_ids)
         self.position: int = 0
         self.chain = b""
         for table in ("entries", "ids", "marks"):
@@ -127,40 +126,6 @@ class EventLog:
         self._db.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", (position, kind, at, body, chain))
         self.position, self.chain, self._at = position, chain, at
         return position
-
-    def note_ids(self, rows: Iterable[tuple[str, bytes, str | None]], position: int) -> None:
-        """Note ids, with a digest of the row of each and its label if that came with it."""
-        self._db.executemany(
-            "INSERT INTO ids (id, position, row, label, made) VALUES (?, ?, ?, ?, ?)",
-            ((name, position, row, label, position) for name, row, label in rows),
-        )
-
-    def note_labels(self, labels: Iterable[tuple[str, str]], position: int) -> None:
-        """Note the labels of ids."""
-        self._db.executemany(
-            "UPDATE ids SET label = ?, position = ? WHERE id = ?", ((label, position, name) for name, label in labels)
-        )
-
-    def find(self, names: Iterable[str]) -> dict[str, KnownId]:
-        """Return what is known of those ids that are."""
-        found = {}
-        for name in names:
-            row = self._db.execute("SELECT row, label FROM ids WHERE id = ?", (name,)).fetchone()
-            if row is not None:
-                found[name] = KnownId(*row)
-        return found
-
-    def set_back(self, position: int, waiting: Iterable[str]) -> None:
-        """Know of ids what was known at a position, at which some waited for their labels; later ones are free.
-
-        Those that were predicted before and waited no longer had no label either: the one that came since was late.
-        """
-        names = ((position, name, position) for name in waiting)  # a log that was lost in part may not know `made`
-        self._db.executemany("UPDATE ids SET label = NULL, position = ? WHERE id = ? AND position > ?", names)
-        self._db.execute(
-            "UPDATE ids SET label = NULL, position = ? WHERE made <= ? AND position > ?", (position,) * 3
-        )
-        self._db.execute("DELETE FROM ids WHERE position > ?", (position,))
 
     def commit(self) -> None:
         """Keep the group: when this returns, the disk has it."""
@@ -239,40 +204,97 @@ class EventLog:
         return self.position + 1 if found is None else found
 
     def forget(self, position: int, checkpoints: Iterable[int] = ()) -> None:
+        """Do all steps of `forgetting` at once."""
+        for _ in self.forgetting(position, checkpoints):
+            pass
+
+    def forgetting(self, position: int, checkpoints: Iterable[int] = ()) -> Generator[None]:
         """Drop the entries up to a position, which the archive gets, and the oldest ids beyond those remembered.
 
         The last entry stays, which says where the log ends, and of each of those positions at which there is a
-        checkpoint the link of the chain. The disk gets its space back when a new file begins; see `renew_if_large`.
+        checkpoint the link of the chain. Each step drops a few, in a group of its own; groups of entries may be
+        written between two steps. The disk gets its space back when a new file begins; see `renewing`.
         """
         last = min(position, self.position - 1)
+        marks = {each: self.chain_at(each) for each in (position, *checkpoints) if each <= self.position}
+        while (until := self._piece(last)) < last:
+            self._drop(until, marks)
+            yield
+        self._drop(last, marks)
+        yield
+        while self._alone(lambda: self.ids.drop_oldest(PIECE)):
+            yield
+
+    def _piece(self, last: int) -> int:
+        """Return up to where entries are dropped at a time."""
+        oldest = "SELECT position, length(body) FROM entries WHERE position <= ? ORDER BY position LIMIT ?"
+        count, size = 0, 0
+        for position, length in self._db.execute(oldest, (last, PIECE)).fetchall():
+            count, size = count + 1, size + (length or 0)
+            if count == PIECE or size >= PIECE_BYTES:
+                return position
+        return last
+
+    def _drop(self, last: int, marks: dict[int, bytes | None]) -> None:
         if self._archive is not None:
             dropped = "SELECT position, kind, at, body, chain FROM entries WHERE position <= ? ORDER BY position"
             self._archive.add(lambda: self._db.execute(dropped, (last,)))
-        self.begin()
-        try:
-            marks = {each: self.chain_at(each) for each in (position, *checkpoints) if each <= self.position}
-            known = [each for each in marks.items() if each[1] is not None]
+
+        def drop() -> None:
+            known = [each for each in ({last: self.chain_at(last)} | marks).items() if each[1] is not None]
             self._db.execute("DELETE FROM marks")
             self._db.executemany("INSERT INTO marks VALUES (?, ?)", known)
             self._db.execute("DELETE FROM entries WHERE position <= ?", (last,))
-            more = self._db.execute("SELECT count(*) FROM ids").fetchone()[0] - self.max_ids
-            if more > 0:
-                self._db.execute(
-                    "DELETE FROM ids WHERE number IN (SELECT number FROM ids ORDER BY number LIMIT ?)", (more,)
-                )
+
+        self._alone(drop)
+
+    def _alone(self, change: Callable[[], Any]) -> Any:
+        """Make a change in a group of its own; return what it returns."""
+        self.begin()
+        try:
+            found = change()
             self.commit()
         except sqlite3.Error:
             self.roll_back(self.position)
             raise
+        return found
 
     def renew_if_large(self, limit: int = RENEW_BYTES) -> bool:
-        """Begin a new file with what is still needed, if the write-ahead log of this one is larger; say whether."""
+        """Do all steps of `renewing` at once; say whether a new file was begun."""
+        number = self._files.number
+        for _ in self.renewing(limit):
+            sleep(0.001)
+        return self._files.number > number
+
+    def renewing(self, limit: int = RENEW_BYTES) -> Generator[None]:
+        """Begin a new file with what is still needed, if the write-ahead log of this one is larger.
+
+        The file is copied by a thread of its own, and groups may be written between two steps; what they changed is
+        brought to the copy before it takes the place of the file.
+        """
         if not self._files.is_large(limit):
-            return False
-        self._db, self._digest = self._files.renew(self._db)
-        self._mark()
-        self.sync_end()
-        return True
+            return
+        with ThreadPoolExecutor(1, "streamgp-log-copy") as beside:
+            self.ids.labelled = set()
+            copied = beside.submit(self._files.copy)
+            try:
+                while not copied.done():
+                    yield
+                copied.result()
+                if self.ids.labelled is None:
+                    return
+                self._db = self.ids.db = self._files.renew(self._db, self.ids.labelled)
+                self._digest = ""
+            finally:
+                self.ids.labelled = None
+                self._files.stop_copy()
+            self._mark()
+            self.sync_end()
+            digest = beside.submit(self._files.settle)
+            while not digest.done():
+                yield
+            self._digest = digest.result()
+            self._mark()
 
     @property
     def bytes(self) -> int:

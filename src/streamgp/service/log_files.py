@@ -3,10 +3,12 @@
 import os
 import re
 import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 
 from streamgp.numerics.checkpoint.directory import sync_directory
-from streamgp.service.log_check import FORMAT, Damage, damage
+from streamgp.service.log_check import FORMAT, Damage, damage, opened_to_read
 from streamgp.service.log_end import NAME, EndFile, digest_of
 
 _FILE = re.compile(r"log-(\d{8})\.sqlite")
@@ -41,6 +43,9 @@ class LogFiles:
             left.unlink()
         self.number = number_of(found[-1]) if found else 1
         self._former: tuple[Path, sqlite3.Connection | None] | None = None
+        # Those before the former one, until they are deleted.
+        self._older: list[tuple[Path, sqlite3.Connection | None]] = []
+        self._copying: sqlite3.Connection | None = None
         if len(found) > 1:
             self._former = (found[-2], None)
         for path in found[:-2]:
@@ -72,37 +77,72 @@ class LogFiles:
         wal = path.with_name(path.name + "-wal")
         return wal.exists() and wal.stat().st_size >= limit
 
-    def renew(self, db: sqlite3.Connection) -> tuple[sqlite3.Connection, str]:
-        """Begin a new file with all that `db`, the one in use, has; return it, opened, and a digest of its bytes."""
+    def copy(self) -> None:
+        """Copy what the newest file has at the moment to one aside; another thread may write to it meanwhile."""
+        self._aside.unlink(missing_ok=True)
+        with closing(opened_to_read(self.path)) as db:
+            self._copying = db
+            try:
+                db.execute("VACUUM INTO ?", (str(self._aside),))
+            except BaseException:
+                self._aside.unlink(missing_ok=True)
+                raise
+            finally:
+                self._copying = None
+        _sync(self._aside)
+
+    def stop_copy(self) -> None:
+        """End a copy that another thread makes."""
+        copying = self._copying
+        if copying is not None:
+            copying.interrupt()
+
+    def renew(self, db: sqlite3.Connection, labelled: Iterable[str]) -> sqlite3.Connection:
+        """Have the copy be the newest file; return it, opened.
+
+        Parameters
+        ----------
+        db
+            The file in use, whose entries and ids since the copy are brought to it.
+        labelled
+            Ids that got their labels since.
+        """
         path, new = self.path, self._path(self.number + 1)
-        aside = new.with_name(new.name + ".new")
-        aside.unlink(missing_ok=True)
         try:
-            db.execute("VACUUM INTO ?", (str(aside),))
-            _open(aside).close()
+            with closing(sqlite3.connect(self._aside, isolation_level=None)) as copy:
+                _bring(db, copy, labelled)
+            _open(self._aside).close()
+            _sync(self._aside)
         except BaseException:
-            aside.unlink(missing_ok=True)
+            self._aside.unlink(missing_ok=True)
             raise
-        with aside.open("rb") as file:
-            os.fsync(file.fileno())
-        digest = digest_of(aside)
-        aside.rename(new)
+        self._aside.rename(new)
         sync_directory(self.directory)
-        self._drop_former()
+        if self._former is not None:
+            self._older.append(self._former)
         # Left open: to close it would fold its write-ahead log into it, while somebody may copy both.
         self._former, opened = (path, db), _open(new)
         self.number += 1
-        return opened, digest
+        return opened
+
+    def settle(self) -> str:
+        """Delete the files that are no longer needed; return a digest of the newest one's bytes; in any thread."""
+        while self._older:
+            path, db = self._older.pop()
+            _delete(path)
+            if db is not None:
+                db.close()
+        return digest_of(self.path)
 
     def close_former(self) -> None:
         """Close the file before the newest."""
         if self._former is not None and self._former[1] is not None:
             self._former[1].close()
 
-    def _drop_former(self) -> None:
-        if self._former is not None:
-            _delete(self._former[0])
-            self.close_former()
+    @property
+    def _aside(self) -> Path:
+        new = self._path(self.number + 1)
+        return new.with_name(new.name + ".new")
 
     def _path(self, number: int) -> Path:
         return self.directory / f"log-{number:08d}.sqlite"
@@ -138,6 +178,30 @@ def _open(path: Path) -> sqlite3.Connection:
     except sqlite3.DatabaseError as error:
         raise Damage(0, f"{path}: could not be read as a log ({error})").problem from error
     return db
+
+
+def _bring(db: sqlite3.Connection, copy: sqlite3.Connection, labelled: Iterable[str]) -> None:
+    """Bring what a file has since it was copied to the copy, which the disk need not have yet."""
+    copy.execute("PRAGMA synchronous=OFF")
+    copy.execute("PRAGMA journal_mode=OFF")
+    last = copy.execute("SELECT max(position) FROM entries").fetchone()[0] or 0
+    number = copy.execute("SELECT max(number) FROM ids").fetchone()[0] or 0
+    copy.execute("BEGIN")
+    later = db.execute("SELECT position, kind, at, body, chain FROM entries WHERE position > ?", (last,))
+    copy.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", later)
+    ids = "SELECT number, id, position, row, label, made FROM ids WHERE"
+    changed = db.execute(f"{ids} number > ?", (number,)).fetchall()
+    for name in labelled:
+        changed += db.execute(f"{ids} id = ?", (name,)).fetchall()
+    copy.executemany("INSERT OR REPLACE INTO ids VALUES (?, ?, ?, ?, ?, ?)", changed)
+    copy.execute("DELETE FROM marks")
+    copy.executemany("INSERT INTO marks VALUES (?, ?)", db.execute("SELECT position, chain FROM marks"))
+    copy.execute("COMMIT")
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
 
 
 def _delete(path: Path) -> None:

@@ -1,6 +1,6 @@
 """The order of a stream's requests: checked against earlier ones, written to disk as a group, acknowledged."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from queue import Empty, SimpleQueue
@@ -15,6 +15,7 @@ from streamgp.service.log_end import SYNC_SECONDS
 from streamgp.service.payload import Labels, Rows
 from streamgp.service.problems import Problem
 from streamgp.service.requests import AGAIN, CHALLENGER, EPOCH, RETURN, Request, promise
+from streamgp.service.upkeep import Upkeep
 from streamgp.table.clock import Pace, judge, say_jump
 from streamgp.table.summer_time import advise_on_order
 
@@ -72,6 +73,7 @@ class Sequencer:
         self._standing = standing
         self._queue: SimpleQueue[Any] = SimpleQueue()
         self._stopped = False
+        self._upkeep = Upkeep()
         self._thread = Thread(target=self._run, name="streamgp-log", daemon=True)
 
     def start(self) -> None:
@@ -88,6 +90,10 @@ class Sequencer:
     def call(self, work: Callable[[EventLog], Any]) -> None:
         """Do something with the log between two groups."""
         self._queue.put(work)
+
+    def keep_up(self, chore: Callable[[EventLog], Generator[None]]) -> None:
+        """Do something with the log a step at a time, between groups; what is not done when it ends is left."""
+        self.call(lambda log: self._upkeep.add(chore(log)))
 
     def copy(self, requests: list[Request]) -> "Future[None]":
         """Write requests of another log as they are there; return what is fulfilled when the disk has them."""
@@ -112,13 +118,7 @@ class Sequencer:
     def _run(self) -> None:
         stopping = False
         while not stopping:
-            try:
-                found = [self._queue.get(timeout=SYNC_SECONDS if self._log.end_is_behind else None)]
-            except Empty:
-                self._try(EventLog.sync_end)
-                continue
-            while not self._queue.empty():
-                found.append(self._queue.get())
+            found = self._found()
             stopping = _STOP in found
             requests = [each for each in found if isinstance(each, Request)]
             if requests:
@@ -132,6 +132,20 @@ class Sequencer:
             for each in found:
                 if each is not _STOP and not isinstance(each, Request):
                     self._try(each)
+            self._try(lambda _: self._upkeep.step())
+        self._upkeep.close()
+
+    def _found(self) -> list[Any]:
+        """Return what was handed in; nothing if something else is to be done before anything is."""
+        upkeep = self._upkeep.wait
+        try:
+            found = [self._queue.get(timeout=SYNC_SECONDS if upkeep is None and self._log.end_is_behind else upkeep)]
+        except Empty:
+            self._try(lambda log: log.sync_end(0.0 if upkeep is None else SYNC_SECONDS))
+            return []
+        while not self._queue.empty():
+            found.append(self._queue.get())
+        return found
 
     def _try(self, work: Callable[[EventLog], Any]) -> None:
         try:
@@ -213,7 +227,7 @@ class Sequencer:
             if name in seen:
                 raise Problem(422, f"id: expected each once in a request, got {name!r} twice", ids=[name])
             seen.add(name)
-        known = self._log.find(names)
+        known = self._log.ids.find(names)
         if labels is not None:
             request.labels = self._labels_left(labels, known, request.repeated)
         if rows is not None:
@@ -315,7 +329,7 @@ class Sequencer:
         if request.kind == CHALLENGER and request.replaces:
             self._standing = self._standing._replace(era=self._standing.era + 1)
         if request.kind == RETURN:
-            self._log.set_back(request.number, request.former.waiting)
+            self._log.ids.set_back(request.number, request.former.waiting)
             back = Return(position, request.number, request.at)
             usual = Pace(self._standing.pace.usual, settled=True)
             self._standing = Standing(request.former.last_time, [back], self._standing.era + 1, usual)
@@ -324,12 +338,12 @@ class Sequencer:
             if named:
                 digests = rows.digests()
                 learnt = request.kind != "predict"
-                self._log.note_ids(
+                self._log.ids.note(
                     ((rows.ids[i] or "", digests[i], as_text(rows.y[i]) if learnt else None) for i in named), position
                 )
         if request.labels is not None:
             pairs = ((name, as_text(y)) for name, y in zip(request.labels.ids, request.labels.y, strict=True))
-            self._log.note_labels(pairs, position)
+            self._log.ids.note_labels(pairs, position)
 
 
 class _Repeated(Exception):

@@ -5,10 +5,15 @@ import sqlite3
 from contextlib import closing
 from itertools import permutations
 from pathlib import Path
+from threading import Event
+from time import time
 
 import pytest
 
-from streamgp.service.log import Entry, EventLog, KnownId, as_text
+from streamgp.service.archive import Archive, kept_entries
+from streamgp.service.log import Entry, EventLog, as_text
+from streamgp.service.log_files import LogFiles
+from streamgp.service.log_ids import KnownId
 from streamgp.service.problems import Problem
 
 
@@ -41,9 +46,9 @@ def test_a_group_is_kept_as_a_whole_or_not_at_all(tmp_path: Path):
     write(log, b"a")
     log.begin()
     log.add("learn", 0.0, b"lost")
-    log.note_ids([("r1", b"x", None)], 2)
+    log.ids.note([("r1", b"x", None)], 2)
     log.roll_back(1)
-    assert (log.position, log.find(["r1"])) == (1, {})
+    assert (log.position, log.ids.find(["r1"])) == (1, {})
     write(log, b"b")
     assert bodies(log) == [b"a", b"b"]
 
@@ -93,7 +98,7 @@ def test_a_new_file_begins_with_what_is_needed(tmp_path: Path):
     for i in range(50):
         log.begin()
         position = log.add("learn", 0.0, b"x" * 500)
-        log.note_ids([(f"r{i}", b"d", None)], position)
+        log.ids.note([(f"r{i}", b"d", None)], position)
         log.commit()
     log.forget(45)
     assert log.first == 46
@@ -105,7 +110,116 @@ def test_a_new_file_begins_with_what_is_needed(tmp_path: Path):
     assert [path.name for path in sorted(tmp_path.glob("*.sqlite"))] == ["log-00000002.sqlite", "log-00000003.sqlite"]
     log.close()
     log = EventLog(tmp_path)
-    assert (log.position, log.first, len(log.find([f"r{i}" for i in range(50)]))) == (51, 46, 50)
+    assert (log.position, log.first, len(log.ids.find([f"r{i}" for i in range(50)]))) == (51, 46, 50)
+
+
+def known(log: EventLog) -> tuple[object, ...]:
+    """Return all that a log knows."""
+    ids = {name: each for i in range(90) for name, each in log.ids.find([f"r{i}"]).items()}
+    marks = {each: log.chain_at(each) for each in (10, 20, 30)}
+    return log.position, log.chain, log.first, bodies(log), ids, {k: v for k, v in marks.items() if v is not None}
+
+
+def go_on(log: EventLog, i: int) -> None:
+    """Write a row with a label, one without, and the label of an earlier one."""
+    log.begin()
+    position = log.add("learn", float(i), b"more")
+    log.ids.note([(f"r{i}", b"d", "1.0"), (f"r{i + 20}", b"d", None)], position)
+    log.ids.note_labels([(f"r{i - 30}", "3.0")], position)
+    log.commit()
+
+
+def opened_copy(log: EventLog, to: Path) -> EventLog:
+    """Return what is there if the process is killed now."""
+    return EventLog(Path(shutil.copytree(log.directory, to)))
+
+
+def test_a_file_is_renewed_while_groups_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Whatever comes while a log is copied is in the new file, and at each step a killed process loses nothing."""
+    log, alone = filled(tmp_path / "log"), filled(tmp_path / "alone")
+    copied = Event()
+    usual = LogFiles.copy
+
+    def copy_then_wait(files: LogFiles) -> None:
+        usual(files)
+        assert copied.wait(30.0)
+
+    monkeypatch.setattr(LogFiles, "copy", copy_then_wait)
+    steps = log.renewing(1)
+    i = 30
+    for _ in steps:
+        go_on(log, i)
+        go_on(alone, i)
+        assert known(opened_copy(log, tmp_path / f"killed {i}")) == known(alone)
+        i += 1
+        if i == 40:
+            copied.set()
+        assert i < 50
+    assert i > 40 or copied.is_set()
+    assert (log.directory / "log-00000002.sqlite").exists() and not list(log.directory.glob("*.new*"))
+    assert known(log) == known(alone) == known(opened_copy(log, tmp_path / "copy"))
+    log.close()
+    assert known(EventLog(log.directory)) == known(alone)
+
+
+def test_a_copy_is_dropped_if_the_log_is_set_back_meanwhile(tmp_path: Path):
+    log = filled(tmp_path)
+    steps = log.renewing(1)
+    next(steps)
+    log.begin()
+    log.ids.set_back(10, [])
+    log.add("restore", 31.0, b"")
+    log.commit()
+    for _ in steps:
+        pass
+    assert [path.name for path in tmp_path.glob("*.sqlite")] == ["log-00000001.sqlite"]
+    assert "r20" not in log.ids.find(["r20"]) and "r5" in log.ids.find(["r5"])
+    assert log.renew_if_large(1)
+    assert "r20" not in log.ids.find(["r20"]) and log.position == 31
+
+
+def test_a_renewal_may_be_left(tmp_path: Path):
+    log = filled(tmp_path)
+    for steps_done in (1, 2):
+        steps = log.renewing(1)
+        for _ in range(steps_done):
+            next(steps, None)
+        steps.close()
+    write(log, b"after")
+    log.close()
+    assert EventLog(tmp_path).position == 31
+
+
+def test_entries_are_dropped_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("streamgp.service.log.PIECE", 7)
+    archive = Archive(tmp_path, 7, 100)
+    log = EventLog(tmp_path / "log", max_ids=20, archive=archive)
+    for i in range(30):
+        log.begin()
+        log.ids.note([(f"r{i}", b"d", "1.0")], log.add("learn", time(), b"x" * 300))
+        log.commit()
+    chains = {each: log.chain_at(each) for each in range(31)}
+    firsts = []
+    for i, _ in enumerate(log.forgetting(25, [27])):
+        firsts.append(log.first)
+        assert log.chain_at(firsts[-1] - 1) == chains[firsts[-1] - 1]  # what the first entry goes on from
+        write(log, b"meanwhile")
+        again = opened_copy(log, tmp_path / f"killed {i}")
+        assert again.notices == [] and again.chain_at(27) == chains[27]
+        again.close()
+    assert firsts == [8, 15, 22, 26, 26, 26]
+    assert [row[0] for row in kept_entries(tmp_path, 0, 30)] == list(range(1, 31))
+    assert log.chain_at(25) == chains[25] and log.chain_at(20) is None
+    assert list(log.ids.find([f"r{i}" for i in range(30)])) == [f"r{i}" for i in range(10, 30)]
+
+
+def test_few_large_entries_are_dropped_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("streamgp.service.log.PIECE_BYTES", 1_000)
+    log = EventLog(tmp_path)
+    for _ in range(5):
+        write(log, b"x" * 600)
+    firsts = [log.first for _ in log.forgetting(5)]
+    assert firsts == [3, 5]
 
 
 def test_half_a_new_file_is_no_file(tmp_path: Path):
@@ -121,12 +235,12 @@ def test_ids_are_forgotten_from_the_oldest_on(tmp_path: Path):
     log = EventLog(tmp_path, max_ids=3)
     log.begin()
     position = log.add("predict", 0.0, b"")
-    log.note_ids([(f"r{i}", b"d", None) for i in range(5)], position)
-    log.note_labels([("r4", "1.0")], position)
+    log.ids.note([(f"r{i}", b"d", None) for i in range(5)], position)
+    log.ids.note_labels([("r4", "1.0")], position)
     log.commit()
     log.forget(0)
-    assert list(log.find([f"r{i}" for i in range(5)])) == ["r2", "r3", "r4"]
-    assert log.find(["r4"])["r4"].label == "1.0"
+    assert list(log.ids.find([f"r{i}" for i in range(5)])) == ["r2", "r3", "r4"]
+    assert log.ids.find(["r4"])["r4"].label == "1.0"
 
 
 def test_positions_go_on_after_all_entries_are_forgotten(tmp_path: Path):
@@ -158,17 +272,17 @@ def test_ids_go_back_to_what_was_known_of_them(tmp_path: Path):
         log.add("step", 0.0, b"")
         log.commit()
     log.begin()
-    log.note_ids([("learnt", b"1", "1.0")], 1)
-    log.note_ids([("waits", b"2", None), ("late", b"3", None)], 2)
-    log.note_labels([("waits", "2.0"), ("late", "3.0")], 3)
-    log.note_ids([("new", b"4", "4.0")], 4)
-    before = log.find(["learnt", "waits", "late", "new"])
-    log.set_back(2, ["learnt", "waits"])
-    found = log.find(["learnt", "waits", "late", "new"])
+    log.ids.note([("learnt", b"1", "1.0")], 1)
+    log.ids.note([("waits", b"2", None), ("late", b"3", None)], 2)
+    log.ids.note_labels([("waits", "2.0"), ("late", "3.0")], 3)
+    log.ids.note([("new", b"4", "4.0")], 4)
+    before = log.ids.find(["learnt", "waits", "late", "new"])
+    log.ids.set_back(2, ["learnt", "waits"])
+    found = log.ids.find(["learnt", "waits", "late", "new"])
     waited_or_late = {"waits": KnownId(b"2", None), "late": KnownId(b"3", None)}
     assert found == {"learnt": KnownId(b"1", "1.0")} | waited_or_late
     log.roll_back(4)
-    assert log.find(before) == {}
+    assert log.ids.find(before) == {}
     assert log.last_of("step", 2) == Entry(4, "step", 0.0, b"")
     assert log.last_of("restore", 0) is None and log.last_of("step", 4) is None
 
@@ -178,7 +292,7 @@ def filled(directory: Path) -> EventLog:
     for i in range(30):
         log.begin()
         position = log.add("learn", float(i), bytes([i]) * 300)
-        log.note_ids([(f"r{i}", b"d", "1.0")], position)
+        log.ids.note([(f"r{i}", b"d", "1.0")], position)
         log.commit()
     return log
 

@@ -1,0 +1,79 @@
+"""Chores, a step at a time."""
+
+from collections.abc import Generator
+
+import pytest
+
+from streamgp.service import upkeep
+from streamgp.service.upkeep import Upkeep
+
+
+class Clock:
+    """A clock that stands still, but for the time that steps take."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(upkeep, "monotonic", clock)
+    return clock
+
+
+def chore(done: list[str], name: str, clock: Clock, steps: int = 2, seconds: float = 0.0) -> Generator[None]:
+    try:
+        for i in range(steps):
+            clock.now += seconds
+            done.append(f"{name}{i}")
+            yield
+    except GeneratorExit:
+        done.append(f"{name} left")
+
+
+def test_chores_are_done_in_turn_with_a_pause_between_steps(clock: Clock):
+    done: list[str] = []
+    work = Upkeep()
+    assert work.wait is None
+    work.step()
+    work.add(chore(done, "a", clock))
+    work.add(chore(done, "b", clock))
+    for _ in range(6):
+        assert work.wait is not None
+        clock.now += work.wait
+        work.step()
+        work.step()  # not due
+    assert done == ["a0", "a1", "b0", "b1"] and work.wait is None
+
+
+@pytest.mark.parametrize(("others", "pause"), [(0, 4.0), (1, upkeep.PAUSE)])
+def test_steps_take_a_share_of_the_time_unless_more_is_waiting(others: int, pause: float, clock: Clock):
+    work = Upkeep()
+    for name in "abc"[: 1 + others]:
+        work.add(chore([], name, clock, seconds=1.0))
+    work.step()
+    assert clock.now == 101.0 and work.wait == pytest.approx(pause)
+
+
+def test_a_chore_that_fails_is_over(clock: Clock):
+    def failing() -> Generator[None]:
+        yield
+        raise OSError("no space")
+
+    done: list[str] = []
+    work = Upkeep()
+    work.add(failing())
+    work.add(chore(done, "b", clock))
+    work.step()
+    clock.now += 1.0
+    with pytest.raises(OSError, match="no space"):
+        work.step()
+    clock.now += 1.0
+    work.step()
+    assert done == ["b0"]
+    work.close()
+    assert done == ["b0", "b left"] and work.wait is None
