@@ -1,6 +1,6 @@
 """The default model's forecasts several rows ahead, beside persistence of the same horizon.
 
-``python -m benchmarks.accuracy.horizon --data DIR`` prints the table of ``docs/reference/models.md``.
+``python -m benchmarks.accuracy.horizon --data DIR`` prints the table of ``docs/research/models.md``.
 """
 
 from pathlib import Path

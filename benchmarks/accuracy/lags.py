@@ -1,6 +1,6 @@
 """The effect of lagged targets on streams that depend on their own past, beside persistence.
 
-``python -m benchmarks.accuracy.lags --data DIR`` prints the table of ``docs/reference/models.md``.
+``python -m benchmarks.accuracy.lags --data DIR`` prints the table of ``docs/research/models.md``.
 """
 
 from pathlib import Path

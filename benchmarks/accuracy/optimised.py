@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.accuracy.optimised --data DIR`` runs E-DOEBE with one such family of 100 features each, and
 with 400 drawn ones; it keeps the scores in ``results/optimised.json`` (started again, it goes on where it stopped)
-and prints the table of ``docs/reference/models.md``.
+and prints the table of ``docs/research/models.md``.
 """
 
 from pathlib import Path

@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.accuracy.samples --data DIR`` runs DOEBE with Fourier and Hilbert bases of 100 features and 1,
 5 and 10 experts for each optimum, on the same frequencies; it keeps the scores in ``results/samples.json`` (started
-again, it goes on where it stopped) and prints the table of ``docs/reference/models.md``.
+again, it goes on where it stopped) and prints the table of ``docs/research/models.md``.
 """
 
 from pathlib import Path

@@ -1,7 +1,7 @@
 """The gain of ``target_transform`` on targets with heavy tails.
 
 ``python -m benchmarks.accuracy.target_scale --data DIR`` runs the model `fast` on made-up streams, and on the tables
-of DIR if it is given; it writes ``results/target_scale.json`` and prints the table of docs/how-to/messy-data.md.
+of DIR if it is given; it writes ``results/target_scale.json`` and prints the table of docs/how-to/target-scale.md.
 `bound` is the share of scored rows whose CRPS is above sqrt(std^2 + (mean - y)^2), which no distribution's is.
 """
 

@@ -117,7 +117,7 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
     ),
     "weights": (
         "Weights",
-        "How experts are weighed. [In plain words](../models.md#weight-rules).",
+        "How experts are weighed. [In plain words](../weight-rules.md).",
         (),
         ("streamgp.weights",),
     ),

@@ -8,7 +8,7 @@ from benchmarks.common import markdown
 from benchmarks.common.paths import DOCS, RESULTS_DIR
 
 RESULTS = RESULTS_DIR / "examples_of_others.json"
-PAGE = DOCS / "explanation" / "other-libraries.md"
+PAGE = DOCS / "research" / "examples-of-others.md"
 NAMES = {
     "mae": "mean absolute error",
     "median_mae": "that of the median origin",

@@ -9,8 +9,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from live_streams import FEATURES, PATIENCE, copied, data, inputs, learn, predict, started, step, working
+from live_streams import FEATURES, PATIENCE, copied, data, inputs, known, learn, predict, started, step, working
+from live_streams import rows as sent
 from streamgp import StreamingGPClassifier, StreamingGPCountRegressor, StreamingGPFleet, StreamingGPRegressor
+from streamgp.service.checkpoints import Checkpoints
 from streamgp.service.payload import Labels
 from streamgp.service.problems import Problem
 from streamgp.service.single_model import MAX_SINGLE_ROWS
@@ -365,3 +367,36 @@ def test_a_stream_may_be_stopped_while_it_begins(tmp_path: Path, monkeypatch: py
     with working(tmp_path) as again:
         assert step(again, [{"x": inputs(X[0]), "y": 1.0}])["learned"] == 1
     assert Thread.is_alive(stream._thread) is False
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "status"),
+    [
+        ("write", OSError(28, "No space left on device"), 507),
+        ("write", RuntimeError("no such array"), 500),
+        ("ask_for", OSError(28, "No space left on device"), 507),
+    ],
+)
+def test_a_checkpoint_that_fails_is_said_to_and_nothing_is_lost(
+    name: str, error: Exception, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    events: list[tuple[str, dict[str, Any]]] = []
+    with working(tmp_path / "power") as stream:
+        stream.checkpointing._notify = lambda event, what: events.append((event, what))
+        step(stream, sent(range(40), {}))
+        before = known(stream, {})
+
+        def failing(*_: Any) -> None:
+            raise error
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Checkpoints, name, failing)
+            with pytest.raises(Problem, match=f"the checkpoint could not be .*{error.args[-1]}") as said:
+                stream.write_checkpoint().result(PATIENCE)
+        assert said.value.status == status and stream.failure is None
+        if name == "write":
+            assert [event for event, _ in events] == ["checkpoint"] and error.args[-1] in events[0][1]["detail"]
+            assert stream.is_full == (status == 507) and not stream.checkpoints.positions()
+        assert known(stream, {}) == before
+        assert stream.write_checkpoint().result(PATIENCE) == {"position": 1}
+        assert stream.checkpoints.positions() == [1] and stream.checkpoints.about(1)["asked"]

@@ -1,6 +1,7 @@
 """Rows that never came, seen by the clock: lags, seasons, baselines and forecasts are those of the steps."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -124,8 +125,46 @@ def test_a_prediction_is_what_learning_the_row_would_have_said():
     assert_allclose(together, np.ravel(single), rtol=1e-9)
 
 
+def learnt_until(row: int, missed: int) -> tuple[StreamingGPRegressor, np.ndarray, np.ndarray, np.ndarray]:
+    """Return a model with short lags that has learnt until a row, and the rows, of which some are missed after it."""
+    hours, X, y = stream(row + 10)
+    hours[row:] += missed
+    model = new(lags=(1, 2, 3))
+    model.partial_fit(X[:row], y[:row], times=stamps(hours[:row]))
+    return model, hours, X, y
+
+
+def test_where_no_season_is_among_the_lags_a_prediction_stands_for_a_missed_step():
+    row = WARMUP + 30
+    model, hours, X, y = learnt_until(row, missed=1)
+    expected = model.predict([[np.nan]], times=stamps(hours[row : row + 1] - 1))
+    model.partial_fit(X[row : row + 1], y[row : row + 1], times=stamps(hours[row : row + 1]))
+    last = model._learner.state.inputs.lags.last[:, 0]
+    assert_allclose(last, [*y[row - 2 : row], expected[0], y[row]], rtol=1e-9)
+
+
+@pytest.mark.parametrize("missed", [2, 3, 7, 1_000])
+def test_so_it_does_for_several_and_the_last_prediction_for_the_rest(missed: int):
+    row = WARMUP + 30
+    model, hours, X, y = learnt_until(row, missed)
+    # The same model, which learns each prediction as if it had come.
+    filled, _, _, _ = learnt_until(row, missed)
+    lags = [*y[row - 3 : row]]
+    for step in range(min(missed, 3)):
+        time = stamps(hours[row - 1 : row] + 1 + step)
+        lags.append(float(filled.predict([[np.nan]], times=time)[0]))
+        state = filled._learner.state
+        held = state.inputs.lags.learn(np.array([[lags[-1]]]))
+        moved = replace(state.timetable, last=state.timetable.last + HOUR)
+        filled._learner.state = replace(state, inputs=replace(state.inputs, lags=held), timetable=moved)
+    lags += [lags[-1]] * min(max(missed - 3, 0), 3)
+    model.partial_fit(X[row : row + 1], y[row : row + 1], times=stamps(hours[row : row + 1]))
+    found = model._learner.state.inputs.lags.last[:, 0]
+    assert_allclose(found, [*lags[-3:], y[row]], rtol=1e-9)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("lags", [LAGS, (), "auto"])
+@pytest.mark.parametrize("lags", [LAGS, (1, 2, 3), (), "auto"])
 def test_single_rows_chunks_and_resumed_runs_are_the_same(lags, tmp_path):
     hours, X, y = stream()
     keep = kept(len(y), 0.1)

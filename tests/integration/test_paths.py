@@ -21,15 +21,21 @@ DEVIATIONS = 5.0  # standard errors
 
 
 def fitted(
-    n: int = 300, times: bool = False, targets: int = 1, louder: float = 1.0, **options: Any
+    n: int = 300, times: bool = False, targets: int = 1, louder: float = 1.0, by_input: float = 0.0, **options: Any
 ) -> StreamingGPRegressor:
-    """Return a model of one basis over two inputs that has learnt some rows; after the warm-up noise is `louder`."""
+    """Return a model of one basis over two inputs that has learnt some rows.
+
+    After the warm-up noise is `louder`; its log goes with the first input, `by_input` times.
+    """
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 2))
     y = (
         3.0
         + X @ rng.normal(size=(2, targets))
-        + 0.3 * rng.normal(size=(n, targets)) * np.where(np.arange(n) < 60, 1.0, louder)[:, None]
+        + 0.3
+        * rng.normal(size=(n, targets))
+        * np.where(np.arange(n) < 60, 1.0, louder)[:, None]
+        * np.exp(by_input * X[:, :1])
     )
     options = {"model": "linear", "warmup": 60} | options
     model = StreamingGPRegressor(**options)
@@ -129,8 +135,9 @@ def test_forecasts_of_past_rows_are_as_far_off_as_theory_says():
         {"targets": 2, "noise": ["adaptive 0.9 ar 0.5"]},
         {"times": True, "dynamics": ["walk 0.01"]},
         {"noise": ["adaptive 0.8"], "louder": 8.0, "n": 80},
+        {"noise_by_input": True, "by_input": 1.0, "noise": ["constant", "adaptive 0.8"], "times": True},
     ],
-    ids=["adaptive", "kinds", "bases", "recalibrated", "targets", "times", "louder"],
+    ids=["adaptive", "kinds", "bases", "recalibrated", "targets", "times", "louder", "by input"],
 )
 def test_the_first_row_is_distributed_as_predicted(options: dict[str, Any]):
     model = fitted(**options)

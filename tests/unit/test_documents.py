@@ -12,6 +12,10 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 DOCUMENTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + PAGES
+# Pages but those of research, and but two that are rendered from declarations.
+RENDERED = {DOCS / "reference" / name for name in ("command.md", "options.md")}
+READ_AT_ONCE = [path for path in PAGES if DOCS / "research" not in path.parents and path not in RENDERED]
+MOST_WORDS = 1_500
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 RESULTS = ROOT / "benchmarks" / "results"
 BLOCK = re.compile(r"<!-- (?!end of )([\w -]+) -->\n(.*?)<!-- end of \1 -->", flags=re.DOTALL)
@@ -124,6 +128,14 @@ def test_no_generated_block_is_empty(path: Path):
     assert len(blocks) == len(re.findall(r"<!-- end of ", text))
     for name, content in blocks:
         assert len(content.strip().splitlines()) > 2, f"{path.name}: {name} is empty"
+
+
+@pytest.mark.parametrize("path", READ_AT_ONCE, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_page_is_not_too_long(path: Path):
+    words = len(path.read_text(encoding="utf-8").split())
+    assert words <= MOST_WORDS, (
+        f"{path.name}: expected {MOST_WORDS:,} words at most, got {words:,}; divide it by what a reader wants to do"
+    )
 
 
 def test_every_public_name_is_in_the_reference_and_offered_for_completion():

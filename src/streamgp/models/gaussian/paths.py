@@ -3,12 +3,15 @@
 A path is drawn from one expert, by the weights: its regression weights from the belief, its noise variance from the
 inverse gamma distribution of its level. Then, row by row, the weights move as the dynamics say, a correlated error
 carries over, and noise is added. So the first row of many paths is distributed as `Ensemble.predict` says, and
-the rows of one path belong together: a target that was drawn can be an input of the rows after it. Where the noise
-follows the inputs, it does so in each path by what its own expert says of the row.
+the rows of one path belong together: a target that was drawn can be an input of the rows after it.
+
+Where the noise follows the inputs, it has learnt from means and spreads of the mixture, and an expert's own spread is
+smaller. So of the first row the mixture is asked. Later each path takes the mean of its own expert, and the mixture's
+variance of its first row, times what the variances of all experts have grown by since.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -19,6 +22,15 @@ from streamgp.likelihoods import noise_features, recalibration
 from streamgp.models.gaussian.model import Ensemble
 from streamgp.models.gaussian.state import EnsembleState
 from streamgp.numerics import mixtures, tree
+
+
+class _Row(NamedTuple):
+    """A row before its noise: as drawn and as expected, the error carried over, and the size of the noise."""
+
+    drawn: Float[np.ndarray, "m e"]
+    center: Float[np.ndarray, "m e"]
+    carried: Float[np.ndarray, "m e"]
+    spread: Float[np.ndarray, "m e"]
 
 
 @dataclass
@@ -35,6 +47,19 @@ class _Part:
     center: Float[np.ndarray, "f e"]  # what the weights are expected to be
     weights: Float[np.ndarray, "m f e"]
     error: Float[np.ndarray, "m e"]
+
+    def next(self, X: Float[np.ndarray, "m d"], tau: float, rng: np.random.Generator) -> _Row:
+        """Move the weights by a time and return the row with these inputs."""
+        time = np.asarray([tau])
+        gained = self.dynamics.process_variance(time).item() * self.prior_var
+        kept = self.dynamics.transition(time).item()
+        self.center, self.weights = kept * self.center, kept * self.weights
+        if gained:
+            self.weights += np.sqrt(gained * self.unit)[:, None] * rng.normal(size=self.weights.shape)
+        Phi = np.asarray(self.basis(X))
+        drawn = np.matmul(Phi[:, None], self.weights)[:, 0]
+        carried = (self.correlation**tau * (self.correlation > 0.0))[:, None] * self.error
+        return _Row(drawn, Phi @ self.center, carried, np.sqrt(self.noise_var * self.unit))
 
 
 class Paths:
@@ -54,11 +79,14 @@ class Paths:
         n: int,
         rng: np.random.Generator,
     ) -> None:
+        self._model, self._state = model, state
         self._rng, self._n, self._outputs = rng, n, model.num_outputs
         self._time_unit = float(model.time_unit)
         inputs = model.noise_inputs
         self._inputs = None if inputs is None else np.asarray(inputs.which)
         self._layer = tree.map(np.asarray, state.layer)
+        # The mixture's variance of each path's first row, over the mean of what the experts drawn have of their own.
+        self._relative: Float[np.ndarray, "n e"] | None = None
         self._levels = tree.map(np.asarray, state.levels)
         kinds = len(model.noise)
         filters = tree.map(np.asarray, state.filters)
@@ -109,29 +137,35 @@ class Paths:
             The time since the row before; None: the usual one.
         """
         y, tau = np.empty((self._n, self._outputs)), 1.0 if gap is None else max(gap / self._time_unit, 0.0)
-        for part in self._parts:
-            time = np.asarray([tau])
-            gained = part.dynamics.process_variance(time).item() * part.prior_var
-            kept = part.dynamics.transition(time).item()
-            part.center, part.weights = kept * part.center, kept * part.weights
-            if gained:
-                moved = self._rng.normal(size=part.weights.shape)
-                part.weights += np.sqrt(gained * part.unit)[:, None] * moved
-            Phi = np.asarray(part.basis(X[part.paths]))
-            mean = np.matmul(Phi[:, None], part.weights)[:, 0]
-            center = Phi @ part.center
-            carried = (part.correlation**tau * (part.correlation > 0.0))[:, None] * part.error
-            spread = np.sqrt(part.noise_var * part.unit)
-            wider = self._wider(X[part.paths], center + carried, np.square(spread))
-            part.error = carried + wider * spread * self._rng.normal(size=part.error.shape)
-            y[part.paths] = center + wider * (mean - center) + part.error
+        rows = [part.next(X[part.paths], tau, self._rng) for part in self._parts]
+        wider = self._wider(X, gap, rows)
+        for part, row in zip(self._parts, rows, strict=True):
+            factor = wider[part.paths]
+            part.error = row.carried + factor * row.spread * self._rng.normal(size=part.error.shape)
+            y[part.paths] = row.center + factor * (row.drawn - row.center) + part.error
         return y
 
-    def _wider(self, X: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray | float:
-        """Return by how much the noise by input widens rows; each path's mean and noise stand for the mixture's."""
+    def _wider(self, X: Float[np.ndarray, "n d"], gap: float | None, rows: list[_Row]) -> Float[np.ndarray, "n e"]:
+        """Return by how much the noise by input widens the row of each path."""
         if self._layer is None or self._inputs is None:
-            return 1.0
+            return np.ones((self._n, self._outputs))
+        mean, own = np.empty((2, self._n, self._outputs))
+        for part, row in zip(self._parts, rows, strict=True):
+            mean[part.paths] = row.center + row.carried
+            own[part.paths] = np.square(row.spread) + np.square(row.drawn - row.center)
+        if self._relative is None:
+            mean, variance = self._predicted(X, gap)
+            self._relative = variance / own.mean(0)
+        variance = self._relative * own.mean(0)
         return np.sqrt(self._layer.factor(noise_features.of_moments(self._inputs, X, mean, variance)))
+
+    def _predicted(
+        self, X: Float[np.ndarray, "n d"], gap: float | None
+    ) -> tuple[Float[np.ndarray, "n e"], Float[np.ndarray, "n e"]]:
+        """Return mean and variance of the mixture for the next row, without the noise by input."""
+        times = None if gap is None else np.full(len(X), np.asarray(self._state.last_time) + gap)
+        found = tree.map(np.asarray, self._model.predict(self._state, X, times))
+        return mixtures.moments_of_rows(np.exp(found.log_weights), found.loc, found.var / found.noise[:, None])
 
     def recalibrated(self, y: Float[np.ndarray, "n e"]) -> Float[np.ndarray, "n e"]:
         """Return a row of all paths moved, in its order, to recalibrated quantiles; its mean stays as it is."""
