@@ -416,8 +416,8 @@ class LiveStream:
         if oldest is not None and self.sequencer is not None and not self.is_stopping:
             checkpoints = self.checkpoints.positions()
             oldest = oldest if len(checkpoints) >= KEPT else 0  # one that is alone may be damaged
-            self.sequencer.keep_up(lambda log: log.forgetting(oldest, checkpoints))
-            self.sequencer.keep_up(lambda log: log.renewing())
+            self.sequencer.keep_up("forget", lambda log: log.forgetting(oldest, checkpoints))
+            self.sequencer.keep_up("renew", lambda log: log.renewing())
 
     # What is shown
 

@@ -91,9 +91,12 @@ class Sequencer:
         """Do something with the log between two groups."""
         self._queue.put(work)
 
-    def keep_up(self, chore: Callable[[EventLog], Generator[None]]) -> None:
-        """Do something with the log a step at a time, between groups; what is not done when it ends is left."""
-        self.call(lambda log: self._upkeep.add(chore(log)))
+    def keep_up(self, kind: str, chore: Callable[[EventLog], Generator[None]]) -> None:
+        """Do something with the log a step at a time, between groups; see `Upkeep.add`.
+
+        What is not done when the thread ends is left.
+        """
+        self.call(lambda log: self._upkeep.add(kind, chore(log)))
 
     def copy(self, requests: list[Request]) -> "Future[None]":
         """Write requests of another log as they are there; return what is fulfilled when the disk has them."""

@@ -6,7 +6,7 @@ from time import monotonic
 
 # The least number of seconds between two steps.
 PAUSE = 0.02
-# The largest share of the time that steps may take, unless more is waiting.
+# The largest share of the time that steps may take.
 SHARE = 0.2
 
 
@@ -14,12 +14,14 @@ class Upkeep:
     """Chores in the order in which they came; each is a generator, and each of its steps is short."""
 
     def __init__(self) -> None:
-        self._chores: deque[Generator[None]] = deque()
+        # Each with its kind; the first one may be under way.
+        self._chores: deque[tuple[str, Generator[None]]] = deque()
         self._due = 0.0
 
-    def add(self, chore: Generator[None]) -> None:
-        """Add a chore after those that wait."""
-        self._chores.append(chore)
+    def add(self, kind: str, chore: Generator[None]) -> None:
+        """Add a chore after those that wait, in place of one of its kind that has not been begun."""
+        waiting = [each for i, each in enumerate(self._chores) if i == 0 or each[0] != kind]
+        self._chores = deque([*waiting, (kind, chore)])
 
     @property
     def wait(self) -> float | None:
@@ -33,7 +35,7 @@ class Upkeep:
             return
         is_over = True
         try:
-            next(self._chores[0])
+            next(self._chores[0][1])
             is_over = False
         except StopIteration:
             pass
@@ -41,11 +43,10 @@ class Upkeep:
             if is_over:
                 self._chores.popleft()
             took = monotonic() - began
-            pause = PAUSE if len(self._chores) > 1 else max(PAUSE, took / SHARE - took)
-            self._due = began + took + pause
+            self._due = began + took + max(PAUSE, took / SHARE - took)
 
     def close(self) -> None:
         """Leave what is not done."""
-        for chore in self._chores:
+        for _, chore in self._chores:
             chore.close()
         self._chores.clear()
