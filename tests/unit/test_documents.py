@@ -57,7 +57,6 @@ SAID = {
     ("service", "service_kills"): (
         "{kills} kills, no difference",
         "{later[0][kills]} kills with requests",
-        "aimed at what a log drops and at its copy: no difference",
     ),
     ("service", "service_operation"): (
         "Ended by SIGTERM {ended_under_load[ends]} times",
