@@ -3,6 +3,7 @@
 import shutil
 from pathlib import Path
 from threading import Event
+from time import monotonic, sleep
 from typing import Any
 
 import polars as pl
@@ -85,6 +86,10 @@ def test_a_crash_at_any_moment_leaves_the_state_before_or_after(tmp_path: Path, 
         idle = Event()
         stream.sequencer.call(lambda _: idle.set())  # type: ignore[union-attr]
         assert idle.wait(PATIENCE)
+        end = monotonic() + PATIENCE
+        while stream.sequencer._upkeep.wait is not None:  # type: ignore[union-attr]
+            assert monotonic() < end, "what the checkpoint left to be dropped is still there"
+            sleep(0.01)
 
         def crashing(owner: Any, name: str) -> None:
             usual = getattr(owner, name)
