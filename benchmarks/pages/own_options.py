@@ -8,7 +8,7 @@ from benchmarks.common import markdown
 from benchmarks.common.paths import DOCS, RESULTS_DIR
 
 RESULTS = RESULTS_DIR / "own_options.json"
-PAGE = DOCS / "how-to" / "load-forecasting.md"
+PAGE = DOCS / "how-to" / "forecast-settings.md"
 BY_ITSELF = "; "
 
 
