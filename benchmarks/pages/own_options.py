@@ -21,7 +21,7 @@ def pages() -> dict[Path, str]:
 def table(files: dict[str, Any]) -> str:
     """Render the error of the choice by itself beside the best and the worst by hand."""
     lines = [
-        "| file (package) | RMSE by itself | best by hand | worst by hand | best lags; calendar |",
+        "| file (package) | RMSE, automatic | best by hand | worst by hand | best lags; calendar |",
         "|---|---|---|---|---|",
     ]
     for name, runs in files.items():
