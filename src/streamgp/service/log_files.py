@@ -135,9 +135,10 @@ class LogFiles:
         return digest_of(self.path)
 
     def close_former(self) -> None:
-        """Close the file before the newest."""
-        if self._former is not None and self._former[1] is not None:
-            self._former[1].close()
+        """Close the files before the newest."""
+        for _, db in (*self._older, *([] if self._former is None else [self._former])):
+            if db is not None:
+                db.close()
 
     @property
     def _aside(self) -> Path:
