@@ -8,7 +8,7 @@ from benchmarks.common import markdown
 from benchmarks.common.paths import DOCS, RESULTS_DIR
 
 RESULTS = RESULTS_DIR / "own_options.json"
-PAGE = DOCS / "how-to" / "load-forecasting.md"
+PAGE = DOCS / "how-to" / "forecast-settings.md"
 BY_ITSELF = "; "
 
 
@@ -21,7 +21,7 @@ def pages() -> dict[Path, str]:
 def table(files: dict[str, Any]) -> str:
     """Render the error of the choice by itself beside the best and the worst by hand."""
     lines = [
-        "| file (package) | RMSE by itself | best by hand | worst by hand | best lags; calendar |",
+        "| file (package) | RMSE, automatic | best by hand | worst by hand | best lags; calendar |",
         "|---|---|---|---|---|",
     ]
     for name, runs in files.items():

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
-DOCUMENTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + PAGES
+DOCUMENTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")] + PAGES
 # Pages but those of research, and but two that are rendered from declarations.
 RENDERED = {DOCS / "reference" / name for name in ("command.md", "options.md")}
 READ_AT_ONCE = [path for path in PAGES if DOCS / "research" not in path.parents and path not in RENDERED]

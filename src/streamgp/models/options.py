@@ -319,7 +319,7 @@ _DECLARED = (
         help="Fit experts anew as the stream goes on, to more rows and later ones than the warm-up had.",
         details="After each quarter more rows, to 8,192 at most: half of them the latest. See "
         "`streamgp.models.gaussian.renewal`. Of the bases, boosted and fourier-trained can be renewed.",
-        unset="on for best; for default of boosted alone; off for the other models",
+        unset="on for default and best, off for the other models",
         panel="Learning",
     ),
     for_gaussian(

@@ -54,7 +54,7 @@ Examples:
 
 - `streamgp run power.csv --target load --lags 1,24 --horizon 24` — each load is forecast 24 rows ahead
 
-- `streamgp run power.csv --target load --horizon 1..24` — the next row, and every 24 rows all of the next 24
+- `streamgp run power.csv --target load --horizon 1..24` — the next row, and about every 24 rows all of the next 24
 
 - `streamgp run power.csv --target load --delay 24` — each load is known a day later, and learnt then
 
@@ -71,7 +71,7 @@ Examples:
 
 USUAL = ("target", "features", "time", "key", "model", "lags", "horizon", "alarms", "out", "resume")  # of the help
 _EACH_STEP = (
-    "With 1..24 each target is predicted just before it comes, and at every 24th row the next 24 are forecast too, "
+    "With 1..24 each target is predicted just before it comes, and about every 24 rows the next 24 are forecast too, "
     "their inputs unknown, and scored; with --key, those of each key."
 )
 
