@@ -19,9 +19,12 @@ class Upkeep:
         self._due = 0.0
 
     def add(self, kind: str, chore: Generator[None]) -> None:
-        """Add a chore after those that wait, in place of one of its kind that has not been begun."""
-        waiting = [each for i, each in enumerate(self._chores) if i == 0 or each[0] != kind]
-        self._chores = deque([*waiting, (kind, chore)])
+        """Add a chore after those that wait, or in the place of one of its kind that has not been begun."""
+        for i, (other, _) in enumerate(self._chores):
+            if i > 0 and other == kind:
+                self._chores[i] = kind, chore
+                return
+        self._chores.append((kind, chore))
 
     @property
     def wait(self) -> float | None:

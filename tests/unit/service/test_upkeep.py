@@ -68,7 +68,19 @@ def test_a_chore_takes_the_place_of_one_of_its_kind_that_waits(clock: Clock):
     while work.wait is not None:
         clock.now += work.wait
         work.step()
-    assert done == ["a0 0", "a0 1", "a49 0", "a49 1", "b49 0", "b49 1"]
+    assert done == ["a0 0", "a0 1", "b49 0", "b49 1", "a49 0", "a49 1"]
+
+
+def test_a_chore_comes_to_its_turn_however_often_it_is_added(clock: Clock):
+    done: list[str] = []
+    work = Upkeep()
+    for _ in range(7):  # each time before the first of them is over
+        for kind in "ab":
+            work.add(kind, chore(done, kind, clock))
+        assert work.wait is not None
+        clock.now += work.wait
+        work.step()
+    assert done == ["a0", "a1", "b0", "b1", "a0"]
 
 
 def test_a_chore_that_fails_is_over(clock: Clock):
