@@ -3,15 +3,21 @@
 import os
 import re
 import sqlite3
-from collections.abc import Iterable
-from contextlib import closing
+from collections.abc import Callable, Iterable
+from contextlib import closing, suppress
+from errno import ENOSPC
 from pathlib import Path
+from shutil import disk_usage
+from time import monotonic
+from typing import Any
 
 from streamgp.numerics.checkpoint.directory import sync_directory
 from streamgp.service.log_check import FORMAT, Damage, damage, opened_to_read
 from streamgp.service.log_end import NAME, EndFile, digest_of
 
 _FILE = re.compile(r"log-(\d{8})\.sqlite")
+# Bytes that are left for what is written while a file is copied.
+_SPARE = 16 << 20
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS entries
     (position INTEGER PRIMARY KEY, kind TEXT NOT NULL, at REAL NOT NULL, body BLOB, chain BLOB);
@@ -46,6 +52,7 @@ class LogFiles:
         # Those before the former one, until they are deleted.
         self._older: list[tuple[Path, sqlite3.Connection | None]] = []
         self._copying: sqlite3.Connection | None = None
+        self._read: int | None = None  # the newest file, as `digest` has read it
         if len(found) > 1:
             self._former = (found[-2], None)
         for path in found[:-2]:
@@ -59,7 +66,11 @@ class LogFiles:
     @property
     def bytes(self) -> int:
         """Return the size of all."""
-        return sum(path.stat().st_size for path in self.directory.glob("log-*"))
+        size = 0
+        for path in self.directory.glob("log-*"):
+            with suppress(FileNotFoundError):  # it is deleted, or gets its name, meanwhile
+                size += path.stat().st_size
+        return size
 
     def open(self) -> sqlite3.Connection:
         """Open the newest file, which is made if need be.
@@ -77,25 +88,54 @@ class LogFiles:
         wal = path.with_name(path.name + "-wal")
         return wal.exists() and wal.stat().st_size >= limit
 
-    def copy(self) -> None:
-        """Copy what the newest file has at the moment to one aside; another thread may write to it meanwhile."""
-        self._aside.unlink(missing_ok=True)
+    def check_room(self, db: sqlite3.Connection) -> None:
+        """Raise OSError if the disk has no room for a copy of the file in use beside what is written meanwhile."""
+        needed, free = used_bytes(db) + _SPARE, disk_usage(self.directory).free
+        if free < needed:
+            raise OSError(
+                ENOSPC,
+                f"{self.directory}: expected {needed / 1e6:,.0f} MB of the disk for a file without what is no longer "
+                f"needed, found {free / 1e6:,.0f} MB free; until there is more, the log only grows",
+            )
+
+    def copy(self) -> float:
+        """Copy what the newest file has at the moment to one aside; another thread may write to it meanwhile.
+
+        Return how many seconds that took.
+        """
+        self.drop_copy()
+        return self._aside_from(lambda db: db.execute("VACUUM INTO ?", (str(self._aside),)))
+
+    def bring(self, labelled: Iterable[str]) -> float:
+        """Bring to the copy what the newest file has since, as `copy` does; `labelled` are as in `renew`."""
+
+        def bring(db: sqlite3.Connection) -> None:
+            with closing(sqlite3.connect(self._aside, isolation_level=None)) as copy:
+                _bring(db, copy, labelled)
+
+        return self._aside_from(bring)
+
+    def _aside_from(self, work: Callable[[sqlite3.Connection], Any]) -> float:
+        began = monotonic()
         with closing(opened_to_read(self.path)) as db:
             self._copying = db
             try:
-                db.execute("VACUUM INTO ?", (str(self._aside),))
-            except BaseException:
-                self._aside.unlink(missing_ok=True)
-                raise
+                work(db)
             finally:
                 self._copying = None
         _sync(self._aside)
+        return monotonic() - began
 
     def stop_copy(self) -> None:
-        """End a copy that another thread makes."""
+        """End what another thread does to the copy, if it has begun."""
         copying = self._copying
         if copying is not None:
-            copying.interrupt()
+            with suppress(sqlite3.ProgrammingError):  # it is closed
+                copying.interrupt()
+
+    def drop_copy(self) -> None:
+        """Delete the copy, if there is one."""
+        _delete(self._aside)
 
     def renew(self, db: sqlite3.Connection, labelled: Iterable[str]) -> sqlite3.Connection:
         """Have the copy be the newest file; return it, opened.
@@ -113,15 +153,19 @@ class LogFiles:
                 _bring(db, copy, labelled)
             _open(self._aside).close()
             _sync(self._aside)
+            self._aside.rename(new)
+            sync_directory(self.directory)
+            opened = _open(new)
         except BaseException:
-            self._aside.unlink(missing_ok=True)
+            # What is written from now on goes to the file in use, which has to be the newest.
+            _delete(new)
+            with suppress(OSError):
+                sync_directory(self.directory)
             raise
-        self._aside.rename(new)
-        sync_directory(self.directory)
         if self._former is not None:
             self._older.append(self._former)
         # Left open: to close it would fold its write-ahead log into it, while somebody may copy both.
-        self._former, opened = (path, db), _open(new)
+        self._former = path, db
         self.number += 1
         return opened
 
@@ -132,12 +176,27 @@ class LogFiles:
             _delete(path)
             if db is not None:
                 db.close()
-        return digest_of(self.path)
+        return self.digest()
 
-    def close_former(self) -> None:
-        """Close the file before the newest."""
+    def digest(self) -> str:
+        """Return a digest of the newest file's bytes.
+
+        The file stays open. To close it would end this process's locks on it, and with them another one, which only
+        looks into it, would take its write-ahead log for its own when it ends, and delete it (SQLite, "How To Corrupt
+        An SQLite Database File", 2.2).
+        """
+        former, self._read = self._read, os.open(self.path, os.O_RDONLY)
+        if former is not None:
+            os.close(former)
+        return digest_of(self._read)
+
+    def close(self) -> None:
+        """Close the file before the newest, and what was read; that in use is closed."""
         if self._former is not None and self._former[1] is not None:
             self._former[1].close()
+        if self._read is not None:
+            os.close(self._read)
+            self._read = None
 
     @property
     def _aside(self) -> Path:
@@ -146,6 +205,14 @@ class LogFiles:
 
     def _path(self, number: int) -> Path:
         return self.directory / f"log-{number:08d}.sqlite"
+
+
+def used_bytes(db: sqlite3.Connection) -> int:
+    """Return how many bytes of a database are in use."""
+    pages, free, size = (
+        db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
+    )
+    return (pages - free) * size
 
 
 def log_files(directory: Path) -> list[Path]:
@@ -205,5 +272,6 @@ def _sync(path: Path) -> None:
 
 
 def _delete(path: Path) -> None:
-    for each in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
-        each.unlink(missing_ok=True)
+    # The file itself last: as long as it is there, what is left of it is found.
+    for rest in ("-wal", "-shm", ""):
+        path.with_name(path.name + rest).unlink(missing_ok=True)
