@@ -144,8 +144,9 @@ class Sequencer:
     def _found(self) -> list[Any]:
         """Return what was handed in; nothing if something else is to be done before anything is."""
         upkeep = self._upkeep.wait
+        waits = [upkeep, SYNC_SECONDS if self._log.end_is_behind else None]
         try:
-            found = [self._queue.get(timeout=SYNC_SECONDS if upkeep is None and self._log.end_is_behind else upkeep)]
+            found = [self._queue.get(timeout=min((each for each in waits if each is not None), default=None))]
         except Empty:
             self._try(lambda log: log.sync_end(0.0 if upkeep is None else SYNC_SECONDS))
             return []

@@ -8,7 +8,8 @@ from contextlib import closing
 from itertools import permutations
 from pathlib import Path
 from threading import Event, current_thread
-from time import time
+from threading import enumerate as enumerate_threads
+from time import sleep, time
 from types import SimpleNamespace
 from typing import Any
 
@@ -195,6 +196,31 @@ def test_a_renewal_may_be_left(tmp_path: Path):
     write(log, b"after")
     log.close()
     assert EventLog(tmp_path).position == 31
+
+
+def test_a_copy_that_has_only_just_begun_can_be_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    log, begun = filled(tmp_path), Event()
+    usual = log_files.opened_to_read
+
+    class SlowToBegin:
+        def __init__(self, path: Path) -> None:
+            begun.set()
+            sleep(0.05)
+            self._db = usual(path)
+            self.interrupt, self.close = self._db.interrupt, self._db.close
+
+        def execute(self, *_: Any) -> Any:
+            many = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 2000000000)"
+            return self._db.execute(f"{many} SELECT max(i) FROM n").fetchone()
+
+    monkeypatch.setattr(log_files, "opened_to_read", SlowToBegin)
+    steps = log.renewing(1)
+    next(steps)
+    assert begun.wait(30.0)
+    steps.close()
+    assert not [each for each in enumerate_threads() if each.name.startswith("streamgp-log-copy")]
+    monkeypatch.undo()
+    assert log.renew_if_large(1)
 
 
 def test_logs_are_copied_one_at_a_time(tmp_path: Path):
