@@ -16,8 +16,6 @@ from streamgp.service.log_check import FORMAT, Damage, damage, opened_to_read
 from streamgp.service.log_end import NAME, EndFile, digest_of
 
 _FILE = re.compile(r"log-(\d{8})\.sqlite")
-# Bytes that are left for what is written while a file is copied.
-_SPARE = 16 << 20
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS entries
     (position INTEGER PRIMARY KEY, kind TEXT NOT NULL, at REAL NOT NULL, body BLOB, chain BLOB);
@@ -45,8 +43,7 @@ class LogFiles:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         found = log_files(directory)
-        for left in directory.glob("*.new*"):  # of a file that was never finished
-            left.unlink()
+        self.drop_copy()
         self.number = number_of(found[-1]) if found else 1
         self._former: tuple[Path, sqlite3.Connection | None] | None = None
         # Those before the former one, until they are deleted.
@@ -89,13 +86,16 @@ class LogFiles:
         return wal.exists() and wal.stat().st_size >= limit
 
     def check_room(self, db: sqlite3.Connection) -> None:
-        """Raise OSError if the disk has no room for a copy of the file in use beside what is written meanwhile."""
-        needed, free = used_bytes(db) + _SPARE, disk_usage(self.directory).free
+        """Raise OSError if the disk has no room for a copy of the file in use, and a quarter for what comes then.
+
+        Else every copy would fill it, and requests would be refused until the copy is given up.
+        """
+        needed, free = used_bytes(db) * 5 // 4, disk_usage(self.directory).free
         if free < needed:
             raise OSError(
                 ENOSPC,
-                f"{self.directory}: expected {needed / 1e6:,.0f} MB of the disk for a file without what is no longer "
-                f"needed, found {free / 1e6:,.0f} MB free; until there is more, the log only grows",
+                f"expected {needed:,} bytes of the disk for a new file of the log, found {free:,} free; until there "
+                f"are more, the log only grows",
             )
 
     def copy(self) -> float:
@@ -134,8 +134,9 @@ class LogFiles:
                 copying.interrupt()
 
     def drop_copy(self) -> None:
-        """Delete the copy, if there is one."""
-        _delete(self._aside)
+        """Delete a file that was not finished, if there is one."""
+        for left in self.directory.glob("*.new*"):
+            left.unlink()
 
     def renew(self, db: sqlite3.Connection, labelled: Iterable[str]) -> sqlite3.Connection:
         """Have the copy be the newest file; return it, opened.
