@@ -275,13 +275,12 @@ class EventLog:
     def renewing(self, limit: int = RENEW_BYTES) -> Generator[None]:
         """Begin a new file with what is still needed, if the write-ahead log of this one is larger.
 
-        The file is copied by a thread of its own, one of a process at a time. Groups may be written between two
-        steps; what they changed is brought to the copy before it takes the place of the file.
+        The file is copied by a thread of its own. Groups may be written between two steps; what they changed is
+        brought to the copy before it takes the place of the file. While another log of the process is copied nothing
+        is done.
         """
-        if not self._files.is_large(limit):
+        if not self._files.is_large(limit) or not _COPYING.acquire(blocking=False):
             return
-        while not _COPYING.acquire(blocking=False):
-            yield
         try:
             self._files.check_room(self._db)
             with ThreadPoolExecutor(1, "streamgp-log-copy") as beside:

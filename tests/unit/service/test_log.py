@@ -224,16 +224,14 @@ def test_a_copy_that_has_only_just_begun_can_be_left(tmp_path: Path, monkeypatch
 
 
 def test_logs_are_copied_one_at_a_time(tmp_path: Path):
-    logs = [filled(tmp_path / name) for name in "ab"]
-    first, second = (log.renewing(1) for log in logs)
-    next(first)
-    for _ in range(3):
-        next(second)
-    assert logs[1].ids.labelled is None  # which waits
-    first.close()
-    for _ in second:
-        pass
-    assert [len(list(log.directory.glob("*.sqlite"))) for log in logs] == [1, 2]
+    one, other = (filled(tmp_path / name) for name in "ab")
+    for end in (lambda steps: steps.close(), list):
+        steps = one.renewing(1)
+        next(steps)
+        assert not other.renew_if_large(1)
+        end(steps)
+        assert other.renew_if_large(1)
+        write(other, b"more")
 
 
 def test_what_came_while_a_log_was_copied_is_brought_beside_the_thread_that_writes(
