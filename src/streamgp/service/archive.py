@@ -1,7 +1,7 @@
 """The entries that a stream's log no longer needs: the stream can return to any position that they reach back to."""
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from time import time
@@ -48,15 +48,15 @@ class Archive:
         self._days = days
         self._bytes = megabytes * MEGABYTE
 
-    def add(self, read: Callable[[], Iterable[Row]]) -> None:
-        """Add the entries that `read` returns, and delete the oldest; when this returns, the disk has them.
+    def add(self, rows: Sequence[Row]) -> None:
+        """Add entries, and delete the oldest; when this returns, the disk has them.
 
         A file that is no database any more is moved to the directory ``aside``, and another one is begun.
         """
         if self._days == 0:
             return
         try:
-            self._write(read())
+            self._write(rows)
         except sqlite3.OperationalError:
             # The disk refuses it.
             raise
@@ -67,9 +67,9 @@ class Archive:
             self.path.rename(aside / f"archive-{taken + 1}.sqlite")
             for rest in ("-wal", "-shm"):
                 self.path.with_name(NAME + rest).unlink(missing_ok=True)
-            self._write(read())
+            self._write(rows)
 
-    def _write(self, rows: Iterable[Row]) -> None:
+    def _write(self, rows: Sequence[Row]) -> None:
         if self._db is None:
             self._db = self._opened()
         db = self._db

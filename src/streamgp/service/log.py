@@ -244,7 +244,7 @@ class EventLog:
     def _drop(self, last: int, marks: dict[int, bytes | None]) -> None:
         if self._archive is not None:
             dropped = "SELECT position, kind, at, body, chain FROM entries WHERE position <= ? ORDER BY position"
-            self._archive.add(lambda: self._db.execute(dropped, (last,)))
+            self._archive.add(self._db.execute(dropped, (last,)).fetchall())
 
         def drop() -> None:
             known = [each for each in ({last: self.chain_at(last)} | marks).items() if each[1] is not None]

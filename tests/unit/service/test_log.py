@@ -374,6 +374,27 @@ def test_entries_are_dropped_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest
     assert list(log.ids.find([f"r{i}" for i in range(30)])) == [f"r{i}" for i in range(10, 30)]
 
 
+def test_an_archive_is_not_blamed_for_a_log_that_cannot_be_read(tmp_path: Path):
+    log = EventLog(tmp_path / "log", archive=Archive(tmp_path, 7, 100))
+    for _ in range(4):
+        log.begin()
+        log.add("learn", time(), b"x")
+        log.commit()
+    log.forget(2)
+
+    class Broken:
+        def execute(self, query: str, *given: Any) -> Any:
+            if "body, chain" in query:
+                raise sqlite3.DatabaseError("database disk image is malformed")
+            return usual.execute(query, *given)
+
+    usual, log._db = log._db, Broken()
+    with pytest.raises(sqlite3.DatabaseError, match="malformed"):
+        log.forget(3)
+    assert not (tmp_path / "aside").exists()
+    assert [row[0] for row in kept_entries(tmp_path, 0, 4)] == [1, 2, 3, 4]
+
+
 def test_few_large_entries_are_dropped_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("streamgp.service.log.PIECE_BYTES", 1_000)
     log = EventLog(tmp_path)
