@@ -52,8 +52,10 @@ class LogFiles:
         self._read: int | None = None  # the newest file, as `digest` has read it
         if len(found) > 1:
             self._former = (found[-2], None)
-        for path in found[:-2]:
-            _delete(path)
+        for left in directory.iterdir():  # also what is left of a file whose deletion was cut short
+            of = _FILE.match(left.name)
+            if found and of is not None and int(of[1]) < number_of(found[-2:][0]):
+                left.unlink()
 
     @property
     def path(self) -> Path:
@@ -273,6 +275,5 @@ def _sync(path: Path) -> None:
 
 
 def _delete(path: Path) -> None:
-    # The file itself last: as long as it is there, what is left of it is found.
-    for rest in ("-wal", "-shm", ""):
-        path.with_name(path.name + rest).unlink(missing_ok=True)
+    for each in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
+        each.unlink(missing_ok=True)
