@@ -194,9 +194,10 @@ class LogFiles:
         return digest_of(self._read)
 
     def close(self) -> None:
-        """Close the file before the newest, and what was read; that in use is closed."""
-        if self._former is not None and self._former[1] is not None:
-            self._former[1].close()
+        """Close the files before the newest, and what was read of it; that in use is closed."""
+        for _, db in (*self._older, *([] if self._former is None else [self._former])):
+            if db is not None:
+                db.close()
         if self._read is not None:
             os.close(self._read)
             self._read = None

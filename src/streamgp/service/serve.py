@@ -1,6 +1,5 @@
 """The process of the live service: access, the directory that it owns, and its end."""
 
-import gc
 import json
 import socket
 import ssl
@@ -241,7 +240,6 @@ def serve_directory(
     entrance.check()
     tokens, audit = entrance.open()
     keep_compiled_programs()
-    gc.freeze()  # what the modules made stays: to look for garbage in it takes a tenth of a second each time
     # The limit on BLAS threads is set once, since setting it for every row takes time.
     with locked(directory, "DIR"), one_blas_thread():
         for name in accept_loss:
@@ -290,13 +288,16 @@ def serve_directory(
 
 
 def _opened(directory: Path, timeout: float) -> "Streams":
+    from streamgp.service.garbage import Garbage
     from streamgp.service.problems import Problem
     from streamgp.service.streams import Streams
 
     try:
-        return Streams(directory, timeout)
+        streams = Streams(directory, timeout)
     except Problem as problem:
         raise RunError(problem.detail) from problem
+    streams.add(Garbage())
+    return streams
 
 
 def _accept_loss(directory: Path, name: str) -> None:

@@ -19,9 +19,9 @@ class Upkeep:
         self._due = 0.0
 
     def add(self, kind: str, chore: Generator[None]) -> None:
-        """Add a chore after those that wait, or in the place of one of its kind that has not been begun."""
+        """Add a chore after those that wait, or in the place of one of its kind that waits."""
         for i, (other, _) in enumerate(self._chores):
-            if i > 0 and other == kind:
+            if i and other == kind:
                 self._chores[i] = kind, chore
                 return
         self._chores.append((kind, chore))
