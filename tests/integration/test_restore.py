@@ -2,7 +2,6 @@
 
 import shutil
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import polars as pl
@@ -81,10 +80,7 @@ def test_a_crash_at_any_moment_leaves_the_state_before_or_after(tmp_path: Path, 
         before = known(stream, {})
         go_wrong(stream, {})
         wrong = known(stream, {})
-        stream.write_checkpoint().result(PATIENCE)  # by then the log has been asked to drop what the last one knows
-        idle = Event()
-        stream.sequencer.call(lambda _: idle.set())  # type: ignore[union-attr]
-        assert idle.wait(PATIENCE)
+        stream.write_checkpoint().result(PATIENCE)
 
         def crashing(owner: Any, name: str) -> None:
             usual = getattr(owner, name)
@@ -108,11 +104,13 @@ def test_a_crash_at_any_moment_leaves_the_state_before_or_after(tmp_path: Path, 
         stream.restore(position).result(PATIENCE)
     monkeypatch.undo()
     names = [path.name.partition(" ")[2] for path in copies]
-    assert names[:3] == ["set_back", "commit", "begin_anew"]
+    # What the log drops after the last checkpoint may come before, and after the commit.
+    asked = names.index("set_back")
+    assert names[asked + 1] == "commit" and "begin_anew" in names[asked + 2 :]
     assert names.count("rename") >= 3 and "write" in names
-    for copy in copies:
+    for i, copy in enumerate(copies):
         with working(copy) as again:
-            same(known(again, {}), wrong if copy.name in ("0 set_back", "1 commit") else before)
+            same(known(again, {}), wrong if i <= asked + 1 else before)
 
 
 def test_a_stream_that_has_failed_may_be_set_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
