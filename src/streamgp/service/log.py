@@ -222,7 +222,7 @@ class EventLog:
         """
         last = min(position, self.position - 1)
         marks = {each: self.chain_at(each) for each in (position, *checkpoints) if each <= self.position}
-        while (until := self._piece(last)) < last:
+        while (until := _piece(self._db, last)) < last:
             self._drop(until, marks)
             yield
         self._drop(last, marks)
@@ -230,16 +230,6 @@ class EventLog:
         oldest = self.ids.beyond
         while self._alone(lambda: self.ids.drop(oldest, PIECE)):
             yield
-
-    def _piece(self, last: int) -> int:
-        """Return up to where entries are dropped at a time."""
-        oldest = "SELECT position, length(body) FROM entries WHERE position <= ? ORDER BY position LIMIT ?"
-        count, size = 0, 0
-        for position, length in self._db.execute(oldest, (last, PIECE)).fetchall():
-            count, size = count + 1, size + (length or 0)
-            if count == PIECE or size >= PIECE_BYTES:
-                return position
-        return last
 
     def _drop(self, last: int, marks: dict[int, bytes | None]) -> None:
         if self._archive is not None:
@@ -339,6 +329,17 @@ class EventLog:
         self._mark(is_closed=True)
         with suppress(OSError):
             self._end.close()
+
+
+def _piece(db: sqlite3.Connection, last: int) -> int:
+    """Return up to where entries are dropped at a time, of those up to a position."""
+    oldest = "SELECT position, length(body) FROM entries WHERE position <= ? ORDER BY position LIMIT ?"
+    count, size = 0, 0
+    for position, length in db.execute(oldest, (last, PIECE)).fetchall():
+        count, size = count + 1, size + (length or 0)
+        if count == PIECE or size >= PIECE_BYTES:
+            return position
+    return last
 
 
 def is_full(error: BaseException) -> bool:
