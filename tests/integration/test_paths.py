@@ -136,8 +136,19 @@ def test_forecasts_of_past_rows_are_as_far_off_as_theory_says():
         {"times": True, "dynamics": ["walk 0.01"]},
         {"noise": ["adaptive 0.8"], "louder": 8.0, "n": 80},
         {"noise_by_input": True, "by_input": 1.0, "noise": ["constant", "adaptive 0.8"], "times": True},
+        {"noise_by_input": True, "by_input": 1.0, "targets": 2},
     ],
-    ids=["adaptive", "kinds", "bases", "recalibrated", "targets", "times", "louder", "by input"],
+    ids=[
+        "adaptive",
+        "kinds",
+        "bases",
+        "recalibrated",
+        "targets",
+        "times",
+        "louder",
+        "by input",
+        "by input of targets",
+    ],
 )
 def test_the_first_row_is_distributed_as_predicted(options: dict[str, Any]):
     model = fitted(**options)

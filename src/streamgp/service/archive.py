@@ -1,7 +1,7 @@
 """The entries that a stream's log no longer needs: the stream can return to any position that they reach back to."""
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from time import time
@@ -11,14 +11,14 @@ from streamgp.numerics.checkpoint.directory import sync_directory
 from streamgp.service.checkpoints import ASIDE
 from streamgp.service.log_check import opened_to_read
 from streamgp.service.log_end import link
-from streamgp.service.log_files import log_files
+from streamgp.service.log_files import log_files, used_bytes
 from streamgp.service.problems import Problem
 
 NAME = "archive.sqlite"
 DAY = 86_400.0
 MEGABYTE = 1_000_000
-# So many of the oldest entries are deleted at a time; more than come at a time.
-_TRIMMED = 1_000
+# So many of the oldest entries, and bytes of those that are too old, are deleted at a time; more than come at a time.
+_TRIMMED, _AT_ONCE = 1_000, 4 << 20
 _COLUMNS = "position, kind, at, body, chain"
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS entries
@@ -48,15 +48,15 @@ class Archive:
         self._days = days
         self._bytes = megabytes * MEGABYTE
 
-    def add(self, read: Callable[[], Iterable[Row]]) -> None:
-        """Add the entries that `read` returns, and delete the oldest; when this returns, the disk has them.
+    def add(self, rows: Sequence[Row]) -> None:
+        """Add entries, and delete the oldest; when this returns, the disk has them.
 
         A file that is no database any more is moved to the directory ``aside``, and another one is begun.
         """
         if self._days == 0:
             return
         try:
-            self._write(read())
+            self._write(rows)
         except sqlite3.OperationalError:
             # The disk refuses it.
             raise
@@ -67,9 +67,9 @@ class Archive:
             self.path.rename(aside / f"archive-{taken + 1}.sqlite")
             for rest in ("-wal", "-shm"):
                 self.path.with_name(NAME + rest).unlink(missing_ok=True)
-            self._write(read())
+            self._write(rows)
 
-    def _write(self, rows: Iterable[Row]) -> None:
+    def _write(self, rows: Sequence[Row]) -> None:
         if self._db is None:
             self._db = self._opened()
         db = self._db
@@ -79,10 +79,11 @@ class Archive:
             db.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?)", rows)
             # A clock that is far ahead for a moment shall not make all entries old.
             now = time() if latest is None else min(time(), latest[0] + DAY)
-            old = "SELECT position FROM entries WHERE at < ? LIMIT ?"
-            db.execute(f"DELETE FROM entries WHERE position IN ({old})", (now - self._days * DAY, _TRIMMED))
+            _drop(db, "WHERE at < ? ORDER BY at", (now - self._days * DAY,), _AT_ONCE)
+            # Their pages are written anew, so that the file stays as large.
+            while (excess := used_bytes(db) - self._bytes) > 0 and _drop(db, "ORDER BY position", (), excess):
+                pass
             db.execute("COMMIT")
-            self._trim(db)
         except sqlite3.Error:
             # What was begun is undone with the connection.
             self.close()
@@ -119,19 +120,17 @@ class Archive:
             self._db.close()
             self._db = None
 
-    def _trim(self, db: sqlite3.Connection) -> None:
-        """Delete the oldest entries until the others fit; their pages are written anew, so that the file stays."""
-        while _used(db) > self._bytes:
-            oldest = f"SELECT position FROM entries ORDER BY position LIMIT {_TRIMMED}"
-            if not db.execute(f"DELETE FROM entries WHERE position IN ({oldest})").rowcount:
-                return
 
-
-def _used(db: sqlite3.Connection) -> int:
-    pages, free, size = (
-        db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
-    )
-    return (pages - free) * size
+def _drop(db: sqlite3.Connection, which: str, given: tuple[Any, ...], most: int) -> int:
+    """Delete entries in an order, as many as have so many bytes, and one more; return how many it were."""
+    found = list[tuple[int]]()
+    for position, length in db.execute(f"SELECT position, length(body) FROM entries {which} LIMIT {_TRIMMED}", given):
+        found.append((position,))
+        most -= length or 0
+        if most < 0:
+            break
+    db.executemany("DELETE FROM entries WHERE position = ?", found)
+    return len(found)
 
 
 def kept_entries(directory: Path, after: int, until: int) -> Iterator[Row]:

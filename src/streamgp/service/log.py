@@ -8,9 +8,10 @@ log ends stands in a file of its own, so that a log that is damaged or cut is kn
 
 import sqlite3
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 from time import sleep
 from typing import Any, NamedTuple
 
@@ -22,6 +23,10 @@ from streamgp.service.log_ids import MAX_IDS, LogIds
 RENEW_BYTES = 64 << 20  # of the write-ahead log, after which a new file begins
 PIECE = 500  # entries, or ids, that are dropped at a time
 PIECE_BYTES = 1 << 20  # of entries, after which no more are dropped at a time
+# Rounds that bring to a copy what came meanwhile, at most, and the seconds of one after which it is the last.
+_ROUNDS, _SHORT = 8, 0.005
+# Held while a log is copied: each copy takes memory, and the disk from those who write.
+_COPYING = Lock()
 _ENTRY = "SELECT position, kind, at, body FROM entries"
 
 
@@ -88,7 +93,7 @@ class EventLog:
         self.chain = self._chain_before = self.chain_at(self.position) or b""
         self.notices = self._notices(had_entries=self.position > 0)
         self._at = 0.0 if self._end.end is None else self._end.end.at
-        self._digest = digest_of(self._files.path)
+        self._digest = self._files.digest()
         self._mark()
         self._end.sync()
         if archive is not None:
@@ -217,28 +222,19 @@ class EventLog:
         """
         last = min(position, self.position - 1)
         marks = {each: self.chain_at(each) for each in (position, *checkpoints) if each <= self.position}
-        while (until := self._piece(last)) < last:
+        while (until := _piece(self._db, last)) < last:
             self._drop(until, marks)
             yield
         self._drop(last, marks)
         yield
-        while self._alone(lambda: self.ids.drop_oldest(PIECE)):
+        oldest = self.ids.beyond
+        while self._alone(lambda: self.ids.drop(oldest, PIECE)):
             yield
-
-    def _piece(self, last: int) -> int:
-        """Return up to where entries are dropped at a time."""
-        oldest = "SELECT position, length(body) FROM entries WHERE position <= ? ORDER BY position LIMIT ?"
-        count, size = 0, 0
-        for position, length in self._db.execute(oldest, (last, PIECE)).fetchall():
-            count, size = count + 1, size + (length or 0)
-            if count == PIECE or size >= PIECE_BYTES:
-                return position
-        return last
 
     def _drop(self, last: int, marks: dict[int, bytes | None]) -> None:
         if self._archive is not None:
             dropped = "SELECT position, kind, at, body, chain FROM entries WHERE position <= ? ORDER BY position"
-            self._archive.add(lambda: self._db.execute(dropped, (last,)))
+            self._archive.add(self._db.execute(dropped, (last,)).fetchall())
 
         def drop() -> None:
             known = [each for each in ({last: self.chain_at(last)} | marks).items() if each[1] is not None]
@@ -269,32 +265,51 @@ class EventLog:
     def renewing(self, limit: int = RENEW_BYTES) -> Generator[None]:
         """Begin a new file with what is still needed, if the write-ahead log of this one is larger.
 
-        The file is copied by a thread of its own, and groups may be written between two steps; what they changed is
-        brought to the copy before it takes the place of the file.
+        The file is copied by a thread of its own. Groups may be written between two steps; what they changed is
+        brought to the copy before it takes the place of the file. While another log of the process is copied nothing
+        is done.
         """
-        if not self._files.is_large(limit):
+        if not self._files.is_large(limit) or not _COPYING.acquire(blocking=False):
             return
-        with ThreadPoolExecutor(1, "streamgp-log-copy") as beside:
-            self.ids.labelled = set()
-            copied = beside.submit(self._files.copy)
-            try:
-                while not copied.done():
+        try:
+            self._files.check_room(self._db)
+            with ThreadPoolExecutor(1, "streamgp-log-copy") as beside:
+                yield from self._renewing(beside)
+        finally:
+            _COPYING.release()
+
+    def _renewing(self, beside: ThreadPoolExecutor) -> Generator[None]:
+        work: Future[Any] | None = None
+        self.ids.labelled = set()
+        try:
+            work = beside.submit(self._files.copy)
+            for _ in range(_ROUNDS):
+                while not work.done():
                     yield
-                copied.result()
-                if self.ids.labelled is None:
-                    return
-                self._db = self.ids.db = self._files.renew(self._db, self.ids.labelled)
-                self._digest = ""
-            finally:
-                self.ids.labelled = None
-                self._files.stop_copy()
-            self._mark()
-            self.sync_end()
-            digest = beside.submit(self._files.settle)
-            while not digest.done():
+                if self.ids.labelled is None or work.result() < _SHORT:
+                    break
+                labelled, self.ids.labelled = self.ids.labelled, set()
+                work = beside.submit(self._files.bring, labelled)
+            while not work.done():
                 yield
-            self._digest = digest.result()
-            self._mark()
+            work.result()
+            if self.ids.labelled is None:
+                return
+            self._db = self.ids.db = self._files.renew(self._db, self.ids.labelled)
+            self._digest = ""
+        finally:
+            self.ids.labelled = None
+            while work is not None and not work.done():
+                self._files.stop_copy()
+                wait([work], timeout=0.01)
+            self._files.drop_copy()
+        self._mark()
+        self.sync_end()
+        digest = beside.submit(self._files.settle)
+        while not digest.done():
+            yield
+        self._digest = digest.result()
+        self._mark()
 
     @property
     def bytes(self) -> int:
@@ -309,11 +324,22 @@ class EventLog:
         self._mark()
         self.sync_end()
         self._db.close()
-        self._files.close_former()
+        self._files.close()
         self._digest = digest_of(self._files.path)
         self._mark(is_closed=True)
         with suppress(OSError):
             self._end.close()
+
+
+def _piece(db: sqlite3.Connection, last: int) -> int:
+    """Return up to where entries are dropped at a time, of those up to a position."""
+    oldest = "SELECT position, length(body) FROM entries WHERE position <= ? ORDER BY position LIMIT ?"
+    count, size = 0, 0
+    for position, length in db.execute(oldest, (last, PIECE)).fetchall():
+        count, size = count + 1, size + (length or 0)
+        if count == PIECE or size >= PIECE_BYTES:
+            return position
+    return last
 
 
 def is_full(error: BaseException) -> bool:

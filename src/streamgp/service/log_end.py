@@ -101,10 +101,10 @@ def link(before: bytes, position: int, kind: str, at: float, body: bytes) -> byt
     ).digest()
 
 
-def digest_of(path: Path) -> str:
-    """Return a digest of the bytes of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+def digest_of(file: Path | int) -> str:
+    """Return a digest of the bytes of a file; one that is given as an open descriptor stays open."""
+    with open(file, "rb", closefd=isinstance(file, Path)) as data:
+        return hashlib.file_digest(data, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
 def _slot(count: int, end: End) -> bytes:

@@ -3,9 +3,13 @@
 import os
 import re
 import sqlite3
-from collections.abc import Iterable
-from contextlib import closing
+from collections.abc import Callable, Iterable
+from contextlib import closing, suppress
+from errno import ENOSPC
 from pathlib import Path
+from shutil import disk_usage
+from time import monotonic
+from typing import Any
 
 from streamgp.numerics.checkpoint.directory import sync_directory
 from streamgp.service.log_check import FORMAT, Damage, damage, opened_to_read
@@ -39,17 +43,19 @@ class LogFiles:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         found = log_files(directory)
-        for left in directory.glob("*.new*"):  # of a file that was never finished
-            left.unlink()
+        self.drop_copy()
         self.number = number_of(found[-1]) if found else 1
         self._former: tuple[Path, sqlite3.Connection | None] | None = None
         # Those before the former one, until they are deleted.
         self._older: list[tuple[Path, sqlite3.Connection | None]] = []
         self._copying: sqlite3.Connection | None = None
+        self._read: int | None = None  # the newest file, as `digest` has read it
         if len(found) > 1:
             self._former = (found[-2], None)
-        for path in found[:-2]:
-            _delete(path)
+        for left in directory.iterdir():  # also what is left of a file whose deletion was cut short
+            of = _FILE.match(left.name)
+            if found and of is not None and int(of[1]) < number_of(found[-2:][0]):
+                left.unlink()
 
     @property
     def path(self) -> Path:
@@ -59,7 +65,11 @@ class LogFiles:
     @property
     def bytes(self) -> int:
         """Return the size of all."""
-        return sum(path.stat().st_size for path in self.directory.glob("log-*"))
+        size = 0
+        for path in self.directory.glob("log-*"):
+            with suppress(FileNotFoundError):  # it is deleted, or gets its name, meanwhile
+                size += path.stat().st_size
+        return size
 
     def open(self) -> sqlite3.Connection:
         """Open the newest file, which is made if need be.
@@ -77,25 +87,58 @@ class LogFiles:
         wal = path.with_name(path.name + "-wal")
         return wal.exists() and wal.stat().st_size >= limit
 
-    def copy(self) -> None:
-        """Copy what the newest file has at the moment to one aside; another thread may write to it meanwhile."""
-        self._aside.unlink(missing_ok=True)
+    def check_room(self, db: sqlite3.Connection) -> None:
+        """Raise OSError if the disk has no room for a copy of the file in use, and a quarter for what comes then.
+
+        Else every copy would fill it, and requests would be refused until the copy is given up.
+        """
+        needed, free = used_bytes(db) * 5 // 4, disk_usage(self.directory).free
+        if free < needed:
+            raise OSError(
+                ENOSPC,
+                f"expected {needed:,} bytes of the disk for a new file of the log, found {free:,} free; until there "
+                f"are more, the log only grows",
+            )
+
+    def copy(self) -> float:
+        """Copy what the newest file has at the moment to one aside; another thread may write to it meanwhile.
+
+        Return how many seconds that took.
+        """
+        self.drop_copy()
+        return self._aside_from(lambda db: db.execute("VACUUM INTO ?", (str(self._aside),)))
+
+    def bring(self, labelled: Iterable[str]) -> float:
+        """Bring to the copy what the newest file has since, as `copy` does; `labelled` are as in `renew`."""
+
+        def bring(db: sqlite3.Connection) -> None:
+            with closing(sqlite3.connect(self._aside, isolation_level=None)) as copy:
+                _bring(db, copy, labelled)
+
+        return self._aside_from(bring)
+
+    def _aside_from(self, work: Callable[[sqlite3.Connection], Any]) -> float:
+        began = monotonic()
         with closing(opened_to_read(self.path)) as db:
             self._copying = db
             try:
-                db.execute("VACUUM INTO ?", (str(self._aside),))
-            except BaseException:
-                self._aside.unlink(missing_ok=True)
-                raise
+                work(db)
             finally:
                 self._copying = None
         _sync(self._aside)
+        return monotonic() - began
 
     def stop_copy(self) -> None:
-        """End a copy that another thread makes."""
+        """End what another thread does to the copy, if it has begun."""
         copying = self._copying
         if copying is not None:
-            copying.interrupt()
+            with suppress(sqlite3.ProgrammingError):  # it is closed
+                copying.interrupt()
+
+    def drop_copy(self) -> None:
+        """Delete a file that was not finished, if there is one."""
+        for left in self.directory.glob("*.new*"):
+            left.unlink()
 
     def renew(self, db: sqlite3.Connection, labelled: Iterable[str]) -> sqlite3.Connection:
         """Have the copy be the newest file; return it, opened.
@@ -113,15 +156,19 @@ class LogFiles:
                 _bring(db, copy, labelled)
             _open(self._aside).close()
             _sync(self._aside)
+            self._aside.rename(new)
+            sync_directory(self.directory)
+            opened = _open(new)
         except BaseException:
-            self._aside.unlink(missing_ok=True)
+            # What is written from now on goes to the file in use, which has to be the newest.
+            _delete(new)
+            with suppress(OSError):
+                sync_directory(self.directory)
             raise
-        self._aside.rename(new)
-        sync_directory(self.directory)
         if self._former is not None:
             self._older.append(self._former)
         # Left open: to close it would fold its write-ahead log into it, while somebody may copy both.
-        self._former, opened = (path, db), _open(new)
+        self._former = path, db
         self.number += 1
         return opened
 
@@ -132,13 +179,28 @@ class LogFiles:
             _delete(path)
             if db is not None:
                 db.close()
-        return digest_of(self.path)
+        return self.digest()
 
-    def close_former(self) -> None:
-        """Close the files before the newest."""
+    def digest(self) -> str:
+        """Return a digest of the newest file's bytes.
+
+        The file stays open. To close it would end this process's locks on it, and with them another one, which only
+        looks into it, would take its write-ahead log for its own when it ends, and delete it (SQLite, "How To Corrupt
+        An SQLite Database File", 2.2).
+        """
+        former, self._read = self._read, os.open(self.path, os.O_RDONLY)
+        if former is not None:
+            os.close(former)
+        return digest_of(self._read)
+
+    def close(self) -> None:
+        """Close the files before the newest, and what was read of it; that in use is closed."""
         for _, db in (*self._older, *([] if self._former is None else [self._former])):
             if db is not None:
                 db.close()
+        if self._read is not None:
+            os.close(self._read)
+            self._read = None
 
     @property
     def _aside(self) -> Path:
@@ -147,6 +209,14 @@ class LogFiles:
 
     def _path(self, number: int) -> Path:
         return self.directory / f"log-{number:08d}.sqlite"
+
+
+def used_bytes(db: sqlite3.Connection) -> int:
+    """Return how many bytes of a database are in use."""
+    pages, free, size = (
+        db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
+    )
+    return (pages - free) * size
 
 
 def log_files(directory: Path) -> list[Path]:

@@ -71,7 +71,13 @@ class LogIds:
         self.db.execute("UPDATE ids SET label = NULL, position = ? WHERE made <= ? AND position > ?", (position,) * 3)
         self.db.execute("DELETE FROM ids WHERE position > ?", (position,))
 
-    def drop_oldest(self, piece: int) -> int:
-        """Drop the oldest beyond those remembered, at most so many; return how many it were."""
-        oldest = "SELECT number FROM ids WHERE number <= (SELECT max(number) FROM ids) - ? ORDER BY number LIMIT ?"
-        return self.db.execute(f"DELETE FROM ids WHERE number IN ({oldest})", (self.most, piece)).rowcount
+    @property
+    def beyond(self) -> int:
+        """Return the number up to which ids are not among those remembered."""
+        return (self.db.execute("SELECT max(number) FROM ids").fetchone()[0] or 0) - self.most
+
+    def drop(self, last: int, piece: int) -> int:
+        """Drop the oldest up to a number and beyond those remembered, at most so many; return how many it were."""
+        oldest = "SELECT number FROM ids WHERE number <= ? ORDER BY number LIMIT ?"
+        given = min(last, self.beyond), piece
+        return self.db.execute(f"DELETE FROM ids WHERE number IN ({oldest})", given).rowcount

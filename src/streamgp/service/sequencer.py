@@ -1,5 +1,6 @@
 """The order of a stream's requests: checked against earlier ones, written to disk as a group, acknowledged."""
 
+import logging
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -19,6 +20,7 @@ from streamgp.service.upkeep import Upkeep
 from streamgp.table.clock import Pace, judge, say_jump
 from streamgp.table.summer_time import advise_on_order
 
+LOGGER = logging.getLogger("streamgp.service")
 _STOP = None
 # The kinds of entries that have no rows.
 _WITHOUT_ROWS = ("acknowledge", CHALLENGER, EPOCH, RETURN)
@@ -74,6 +76,7 @@ class Sequencer:
         self._queue: SimpleQueue[Any] = SimpleQueue()
         self._stopped = False
         self._upkeep = Upkeep()
+        self._warned = ""  # of what could not be done beside requests; once
         self._thread = Thread(target=self._run, name="streamgp-log", daemon=True)
 
     def start(self) -> None:
@@ -141,8 +144,9 @@ class Sequencer:
     def _found(self) -> list[Any]:
         """Return what was handed in; nothing if something else is to be done before anything is."""
         upkeep = self._upkeep.wait
+        waits = [upkeep, SYNC_SECONDS if self._log.end_is_behind else None]
         try:
-            found = [self._queue.get(timeout=SYNC_SECONDS if upkeep is None and self._log.end_is_behind else upkeep)]
+            found = [self._queue.get(timeout=min((each for each in waits if each is not None), default=None))]
         except Empty:
             self._try(lambda log: log.sync_end(0.0 if upkeep is None else SYNC_SECONDS))
             return []
@@ -155,6 +159,9 @@ class Sequencer:
             work(self._log)
         except Exception as error:
             self._full(is_full(error))
+            if str(error) != self._warned:
+                self._warned = str(error)
+                LOGGER.warning("%s: %s", self._log.directory, error)
 
     def _write(self, requests: list[Request]) -> None:
         before, standing, now = self._log.position, self._standing, time()

@@ -2,14 +2,20 @@
 
 import shutil
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from itertools import permutations
 from pathlib import Path
-from threading import Event
-from time import time
+from threading import Event, current_thread
+from threading import enumerate as enumerate_threads
+from time import sleep, time
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from streamgp.service import log_files
 from streamgp.service.archive import Archive, kept_entries
 from streamgp.service.log import Entry, EventLog, as_text
 from streamgp.service.log_files import LogFiles
@@ -131,7 +137,8 @@ def go_on(log: EventLog, i: int) -> None:
 
 def opened_copy(log: EventLog, to: Path) -> EventLog:
     """Return what is there if the process is killed now."""
-    return EventLog(Path(shutil.copytree(log.directory, to)))
+    # The journal of a copy that is being made may be gone again.
+    return EventLog(Path(shutil.copytree(log.directory, to, ignore=shutil.ignore_patterns("*-journal"))))
 
 
 def test_a_file_is_renewed_while_groups_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -140,11 +147,13 @@ def test_a_file_is_renewed_while_groups_come(tmp_path: Path, monkeypatch: pytest
     copied = Event()
     usual = LogFiles.copy
 
-    def copy_then_wait(files: LogFiles) -> None:
+    def copy_then_wait(files: LogFiles) -> float:
         usual(files)
         assert copied.wait(30.0)
+        return 1.0  # long enough that what came meanwhile is brought by that thread, too
 
     monkeypatch.setattr(LogFiles, "copy", copy_then_wait)
+    monkeypatch.setattr("streamgp.service.log._ROUNDS", 2)
     steps = log.renewing(1)
     i = 30
     for _ in steps:
@@ -172,7 +181,7 @@ def test_a_copy_is_dropped_if_the_log_is_set_back_meanwhile(tmp_path: Path):
     log.commit()
     for _ in steps:
         pass
-    assert [path.name for path in tmp_path.glob("*.sqlite")] == ["log-00000001.sqlite"]
+    assert [path.name for path in tmp_path.glob("*.sqlite*") if "-" not in path.suffix] == ["log-00000001.sqlite"]
     assert "r20" not in log.ids.find(["r20"]) and "r5" in log.ids.find(["r5"])
     assert log.renew_if_large(1)
     assert "r20" not in log.ids.find(["r20"]) and log.position == 31
@@ -188,6 +197,159 @@ def test_a_renewal_may_be_left(tmp_path: Path):
     write(log, b"after")
     log.close()
     assert EventLog(tmp_path).position == 31
+
+
+def test_a_copy_that_has_only_just_begun_can_be_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    log, begun = filled(tmp_path), Event()
+    usual = log_files.opened_to_read
+
+    class SlowToBegin:
+        def __init__(self, path: Path) -> None:
+            begun.set()
+            sleep(0.05)
+            self._db = usual(path)
+            self.interrupt, self.close = self._db.interrupt, self._db.close
+
+        def execute(self, *_: Any) -> Any:
+            many = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 2000000000)"
+            return self._db.execute(f"{many} SELECT max(i) FROM n").fetchone()
+
+    monkeypatch.setattr(log_files, "opened_to_read", SlowToBegin)
+    steps = log.renewing(1)
+    next(steps)
+    assert begun.wait(30.0)
+    steps.close()
+    assert not [each for each in enumerate_threads() if each.name.startswith("streamgp-log-copy")]
+    monkeypatch.undo()
+    assert log.renew_if_large(1)
+
+
+def test_logs_are_copied_one_at_a_time(tmp_path: Path):
+    one, other = (filled(tmp_path / name) for name in "ab")
+    for end in (lambda steps: steps.close(), list):
+        steps = one.renewing(1)
+        next(steps)
+        assert not other.renew_if_large(1)
+        end(steps)
+        assert other.renew_if_large(1)
+        write(other, b"more")
+
+
+def test_what_came_while_a_log_was_copied_is_brought_beside_the_thread_that_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    log, brought = filled(tmp_path), list[tuple[str, int]]()
+    usual = log_files._bring
+
+    def bring(db: sqlite3.Connection, copy: sqlite3.Connection, labelled: set[str]) -> None:
+        brought.append((current_thread().name, len(labelled)))
+        usual(db, copy, labelled)
+
+    monkeypatch.setattr(log_files, "_bring", bring)
+    monkeypatch.setattr("streamgp.service.log._SHORT", 0.0)  # so that there are as many rounds as there may be
+    monkeypatch.setattr("streamgp.service.log._ROUNDS", 2)
+    steps = log.renewing(1)
+    next(steps)
+    go_on(log, 30)
+    for _ in steps:
+        pass
+    assert [name.startswith("streamgp-log-copy") for name, _ in brought] == [True, True, False]
+    assert [count for _, count in brought] == [1, 0, 0]
+    assert log.ids.find(["r0"])["r0"].label == "3.0"
+
+
+@pytest.mark.parametrize("fails", ["_open", "sync_directory"])
+def test_a_new_file_that_cannot_be_used_is_not_there(fails: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """What is acknowledged after that goes to the file before it, and a process that begins reads the newest one."""
+    log = filled(tmp_path / "log")
+    usual = getattr(log_files, fails)
+
+    def failing(path: Path) -> Any:
+        if path.suffix != ".new":
+            raise OSError("too many open files")
+        return usual(path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(log_files, fails, failing)
+        with pytest.raises(OSError, match="too many open files"):
+            log.renew_if_large(1)
+    go_on(log, 30)
+    assert known(opened_copy(log, tmp_path / "killed")) == known(log)
+    assert log.renew_if_large(1)
+    assert known(opened_copy(log, tmp_path / "later")) == known(log)
+
+
+def test_a_log_is_not_copied_to_a_disk_that_has_no_room_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    log = filled(tmp_path)
+    monkeypatch.setattr(log_files, "disk_usage", lambda _: SimpleNamespace(free=10_000))
+    with pytest.raises(OSError, match=r"expected [0-9]{2},[0-9]{3} bytes of the disk .*, found 10,000 free; until"):
+        log.renew_if_large(1)
+    assert not list(tmp_path.glob("*.new*"))
+    monkeypatch.undo()
+    assert log.renew_if_large(1)
+
+
+@pytest.mark.process
+def test_a_process_that_looks_into_a_log_does_not_end_it(tmp_path: Path):
+    """SQLite's own tools write to a file when they end, if they are the only ones that have it open."""
+    log = filled(tmp_path / "log")
+    look = "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute('SELECT * FROM entries').fetchall()"
+    for i in (1, 2):
+        path = log.directory / f"log-{i:08d}.sqlite"
+        subprocess.run([sys.executable, "-S", "-c", look, path], check=True)
+        go_on(log, 29 + i)
+        assert path.with_name(path.name + "-wal").exists()
+        assert known(opened_copy(log, tmp_path / f"killed {i}")) == known(log)
+        assert log.renew_if_large(1)
+
+
+def test_what_is_left_of_a_file_whose_deletion_was_cut_short_goes_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    log = filled(tmp_path / "log")
+    assert log.renew_if_large(1)
+    go_on(log, 30)
+    usual = Path.unlink
+
+    def unlink(path: Path, missing_ok: bool = False) -> None:
+        usual(path, missing_ok)
+        if path.name.startswith("log-00000001"):
+            raise RuntimeError("killed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "unlink", unlink)
+        with pytest.raises(RuntimeError, match="killed"):
+            log.renew_if_large(1)
+    assert list(log.directory.glob("log-00000001*"))
+    again = opened_copy(log, tmp_path / "again")
+    assert known(again) == known(log) and not list(again.directory.glob("log-00000001*"))
+
+
+def test_the_size_is_known_while_files_go(tmp_path: Path):
+    log = filled(tmp_path)
+    before = log.bytes
+    (tmp_path / "log-00000009.sqlite-wal").symlink_to("gone")
+    assert log.bytes == before > 0
+
+
+def test_ids_that_come_while_others_are_dropped_wait_for_the_next_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("streamgp.service.log.PIECE", 3)
+    log = EventLog(tmp_path, max_ids=20)
+
+    def note(count: int) -> None:
+        log.begin()
+        position = log.add("learn", 0.0, b"")
+        log.ids.note([(f"{position} {i}", b"d", "1.0") for i in range(count)], position)
+        log.commit()
+
+    note(40)
+    for i, _ in enumerate(log.forgetting(0)):
+        note(3)
+        assert i < 10
+    # Three came before it was known how many are to be dropped.
+    assert list(log.ids.find(f"1 {i}" for i in range(40))) == [f"1 {i}" for i in range(23, 40)]
 
 
 def test_entries_are_dropped_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -211,6 +373,27 @@ def test_entries_are_dropped_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest
     assert [row[0] for row in kept_entries(tmp_path, 0, 30)] == list(range(1, 31))
     assert log.chain_at(25) == chains[25] and log.chain_at(20) is None
     assert list(log.ids.find([f"r{i}" for i in range(30)])) == [f"r{i}" for i in range(10, 30)]
+
+
+def test_an_archive_is_not_blamed_for_a_log_that_cannot_be_read(tmp_path: Path):
+    log = EventLog(tmp_path / "log", archive=Archive(tmp_path, 7, 100))
+    for _ in range(4):
+        log.begin()
+        log.add("learn", time(), b"x")
+        log.commit()
+    log.forget(2)
+
+    class Broken(sqlite3.Connection):
+        def execute(self, query: str, *given: Any) -> sqlite3.Cursor:
+            if "body, chain" in query:
+                raise sqlite3.DatabaseError("database disk image is malformed")
+            return super().execute(query, *given)
+
+    log._db = Broken(log.directory / "log-00000001.sqlite", isolation_level=None)
+    with pytest.raises(sqlite3.DatabaseError, match="malformed"):
+        log.forget(3)
+    assert not (tmp_path / "aside").exists()
+    assert [row[0] for row in kept_entries(tmp_path, 0, 4)] == [1, 2, 3, 4]
 
 
 def test_few_large_entries_are_dropped_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

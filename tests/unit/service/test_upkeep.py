@@ -1,10 +1,15 @@
 """Chores, a step at a time."""
 
+import logging
 from collections.abc import Generator
+from pathlib import Path
+from time import monotonic, sleep
 
 import pytest
 
-from streamgp.service import upkeep
+from streamgp.service import sequencer, upkeep
+from streamgp.service.log import EventLog
+from streamgp.service.sequencer import Sequencer, Standing
 from streamgp.service.upkeep import Upkeep
 
 
@@ -91,3 +96,37 @@ def test_a_chore_that_fails_is_over(clock: Clock):
     assert done == ["b0"]
     work.close()
     assert done == ["b0", "b left"] and work.wait is None
+
+
+def test_the_disk_has_where_the_log_ends_while_a_chore_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sequencer, "SYNC_SECONDS", 0.01)
+    log = EventLog(tmp_path)
+    log.begin()
+    log.add("learn", 0.0, b"")
+    log.commit()
+    assert log.end_is_behind
+    work = Sequencer(log, lambda _: None, lambda _: None, Standing(None))
+    work.keep_up("a", lambda _: (None for _ in range(9)))
+    for each in work._found():
+        each(log)
+    work._upkeep._due = monotonic() + 60.0
+    assert work._found() == [] and not log.end_is_behind
+
+
+def test_a_chore_that_fails_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    failed: list[str] = []
+
+    def failing(kind: str) -> Generator[None]:
+        yield
+        failed.append(kind)
+        raise OSError("no space")
+
+    work = Sequencer(EventLog(tmp_path), lambda _: None, lambda _: None, Standing(None))
+    with caplog.at_level(logging.WARNING, "streamgp.service"):
+        work.start()
+        for kind in "abc":
+            work.keep_up(kind, lambda _, kind=kind: failing(kind))
+        while len(failed) < 3:
+            sleep(0.001)
+        work.stop()
+    assert caplog.messages == [f"{tmp_path}: no space"]
