@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event
 from time import monotonic, sleep
 from typing import Any
 
@@ -60,6 +61,18 @@ def started(directory: Path, **options: Any) -> LiveStream:
 def copied(stream: LiveStream, to: Path) -> Path:
     """Return a copy of its directory, made while it is at work: what a kill would leave."""
     return Path(shutil.copytree(stream.directory, to))
+
+
+def until_kept_up(stream: LiveStream) -> None:
+    """Wait until the log has dropped all that the checkpoints so far have left to be dropped."""
+    assert stream.sequencer is not None
+    asked = Event()
+    stream.sequencer.call(lambda _: asked.set())
+    assert asked.wait(PATIENCE)
+    end = monotonic() + PATIENCE
+    while stream.sequencer._upkeep.wait is not None:
+        assert monotonic() < end, "what a checkpoint left to be dropped is still there"
+        sleep(0.005)
 
 
 def predict(stream: LiveStream, rows: list[dict[str, Any]], keep: bool = True) -> list[list[float]]:

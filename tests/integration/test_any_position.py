@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from live_streams import KINDS, PATIENCE, Y, copied, known, learn, predict, rows, same, step, working
+from live_streams import KINDS, PATIENCE, Y, copied, known, learn, predict, rows, same, step, until_kept_up, working
 from streamgp.app.cli import app
 from streamgp.service import history
 from streamgp.service.archive import DAY, NAME, Archive, first_kept, kept_entries
@@ -69,6 +69,7 @@ def test_a_stream_returns_to_any_position(kind: str, tmp_path: Path, monkeypatch
 
     with working(tmp_path / "power", **options) as stream:
         done(stream, options, 0, len(ACTIONS))
+        until_kept_up(stream)
         assert stream.log.first > 10  # earlier entries are in the archive alone
         assert Past(stream).earliest() == (0, pytest.approx(time(), abs=600.0))
         crashed = copied(stream, tmp_path / "copy")
@@ -95,6 +96,7 @@ def test_a_stream_returns_to_any_position(kind: str, tmp_path: Path, monkeypatch
 def test_what_cannot_be_reached_is_said_and_nothing_changes(tmp_path: Path):
     with working(tmp_path / "power", archive_days=0) as stream:
         done(stream, {}, 0, len(ACTIONS))
+        until_kept_up(stream)
         before = known(stream, {})
         earliest = Past(stream).earliest()
         assert earliest is not None and earliest[0] > 0

@@ -2,14 +2,12 @@
 
 import shutil
 from pathlib import Path
-from threading import Event
-from time import monotonic, sleep
 from typing import Any
 
 import polars as pl
 import pytest
 
-from live_streams import KINDS, PATIENCE, Y, copied, known, learn, predict, rows, same, step, working
+from live_streams import KINDS, PATIENCE, Y, copied, known, learn, predict, rows, same, step, until_kept_up, working
 from streamgp.service import history
 from streamgp.service.checkpointing import Checkpointing
 from streamgp.service.history import History
@@ -83,13 +81,7 @@ def test_a_crash_at_any_moment_leaves_the_state_before_or_after(tmp_path: Path, 
         go_wrong(stream, {})
         wrong = known(stream, {})
         stream.write_checkpoint().result(PATIENCE)  # by then the log has been asked to drop what the last one knows
-        idle = Event()
-        stream.sequencer.call(lambda _: idle.set())  # type: ignore[union-attr]
-        assert idle.wait(PATIENCE)
-        end = monotonic() + PATIENCE
-        while stream.sequencer._upkeep.wait is not None:  # type: ignore[union-attr]
-            assert monotonic() < end, "what the checkpoint left to be dropped is still there"
-            sleep(0.01)
+        until_kept_up(stream)
 
         def crashing(owner: Any, name: str) -> None:
             usual = getattr(owner, name)
