@@ -11,7 +11,7 @@ from streamgp.numerics.checkpoint.directory import sync_directory
 from streamgp.service.checkpoints import ASIDE
 from streamgp.service.log_check import opened_to_read
 from streamgp.service.log_end import link
-from streamgp.service.log_files import log_files, used_bytes
+from streamgp.service.log_files import first_entries, log_files, used_bytes
 from streamgp.service.problems import Problem
 
 NAME = "archive.sqlite"
@@ -121,15 +121,10 @@ class Archive:
             self._db = None
 
 
-def _drop(db: sqlite3.Connection, which: str, given: tuple[Any, ...], most: int) -> int:
-    """Delete entries in an order, as many as have so many bytes, and one more; return how many it were."""
-    found = list[tuple[int]]()
-    for position, length in db.execute(f"SELECT position, length(body) FROM entries {which} LIMIT {_TRIMMED}", given):
-        found.append((position,))
-        most -= length or 0
-        if most < 0:
-            break
-    db.executemany("DELETE FROM entries WHERE position = ?", found)
+def _drop(db: sqlite3.Connection, which: str, given: tuple[Any, ...], size: int) -> int:
+    """Delete the first entries in an order, a few that have so many bytes; return how many it were."""
+    found = first_entries(db, which, given, _TRIMMED, size)
+    db.executemany("DELETE FROM entries WHERE position = ?", ((position,) for position in found))
     return len(found)
 
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from streamgp.service.archive import Archive
 from streamgp.service.log_end import NAME, SYNC_SECONDS, End, EndFile, digest_of, link
-from streamgp.service.log_files import LogFiles, damage_of
+from streamgp.service.log_files import LogFiles, damage_of, first_entries
 from streamgp.service.log_ids import MAX_IDS, LogIds
 
 RENEW_BYTES = 64 << 20  # of the write-ahead log, after which a new file begins
@@ -222,8 +222,9 @@ class EventLog:
         """
         last = min(position, self.position - 1)
         marks = {each: self.chain_at(each) for each in (position, *checkpoints) if each <= self.position}
-        while (until := _piece(self._db, last)) < last:
-            self._drop(until, marks)
+        which = "WHERE position <= ? ORDER BY position"
+        while (piece := first_entries(self._db, which, (last,), PIECE, PIECE_BYTES)) and piece[-1] < last:
+            self._drop(piece[-1], marks)
             yield
         self._drop(last, marks)
         yield
@@ -329,17 +330,6 @@ class EventLog:
         self._mark(is_closed=True)
         with suppress(OSError):
             self._end.close()
-
-
-def _piece(db: sqlite3.Connection, last: int) -> int:
-    """Return up to where entries are dropped at a time, of those up to a position."""
-    oldest = "SELECT position, length(body) FROM entries WHERE position <= ? ORDER BY position LIMIT ?"
-    count, size = 0, 0
-    for position, length in db.execute(oldest, (last, PIECE)).fetchall():
-        count, size = count + 1, size + (length or 0)
-        if count == PIECE or size >= PIECE_BYTES:
-            return position
-    return last
 
 
 def is_full(error: BaseException) -> bool:

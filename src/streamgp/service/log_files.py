@@ -211,6 +211,24 @@ class LogFiles:
         return self.directory / f"log-{number:08d}.sqlite"
 
 
+def first_entries(db: sqlite3.Connection, which: str, given: tuple[Any, ...], most: int, size: int) -> list[int]:
+    """Return the positions of the first entries in an order: so many at most, or those that have so many bytes.
+
+    Parameters
+    ----------
+    which, given
+        The condition and the order in SQL, with the values that it asks for.
+    """
+    found = list[int]()
+    query = f"SELECT position, length(body) FROM entries {which} LIMIT {most}"
+    for position, length in db.execute(query, given).fetchall():
+        found.append(position)
+        size -= length or 0
+        if size <= 0:
+            break
+    return found
+
+
 def used_bytes(db: sqlite3.Connection) -> int:
     """Return how many bytes of a database are in use."""
     pages, free, size = (
